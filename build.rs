@@ -1,6 +1,6 @@
-//! Makes the structs of options.toml (build/options.rs), and assembles `shaders/` into the kernel table that `src/kernels` includes: every variant of every kernel is rendered from
-//! its template, validated with naga and reflected, so that a wrong binding or override is a build error and not a surprise
-//! on somebody's GPU.
+//! Makes the structs of options.toml (build/options.rs), and assembles `shaders/` into the kernel table that
+//! `src/kernels` includes: every variant of every kernel is rendered from its template, validated with naga and
+//! reflected, so that a wrong binding or override is a build error and not a failure on a user's GPU.
 
 #[path = "build/assemble.rs"]
 mod assemble;
@@ -30,11 +30,11 @@ fn main() {
 
 fn build(shaders: &std::path::Path, out: &std::path::Path) -> Result<(), String> {
     let mut table = Vec::new();
-    // Cargo tells build scripts of features so.
+    // Cargo's environment variables of features.
     let feature = |name: &str| std::env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some();
     let wanted = assemble::Wanted { feature: &feature, matrices: false, emulated: false };
     let assemble::Shaders { variants, mut templates, numbers } = assemble::assemble(shaders, &wanted)?;
-    // Who works on shaders wants to read where a line comes from; users' downloads hold no more than they run.
+    // Builds with `lab` keep comments and line numbers, for work on shaders; users' downloads hold only what runs.
     if !feature("lab") {
         templates.retain(|(name, _)| name != "common/shuffles_emulated.wgsl");
         templates.iter_mut().for_each(|(_, text)| *text = lines::strip(text));

@@ -1,7 +1,7 @@
 //! Millrace runs large language models on the GPU, in a web page or natively.
 //!
-//! The modules stand in the order in which they build on one another: each imports only from those above it, which a test keeps so
-//! (tests/native/rooms.rs). Data flows the same way:
+//! The modules are listed in the order of their dependencies: each imports only from modules above it, which a test
+//! checks (tests/native/rooms.rs). Data flows in this order:
 //!
 //! ```text
 //! source  ->  format  ->  store  ->  weights  ->  model  ->  plan  ->  decode  ->  sample  ->  engine

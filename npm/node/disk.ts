@@ -1,5 +1,5 @@
-// The part of a browser's private file system that the engine uses, over a folder of this machine: the store on top of it, with its journal, its
-// hashes and what goes on where a download was interrupted, is the same as in a page.
+// The part of a browser's private file system that the engine uses, over a folder of this machine: the store on top of
+// it, with its journal, its hashes and its resumption of downloads, is that of a page.
 import { randomUUID } from 'node:crypto';
 import {
   closeSync,
@@ -19,7 +19,7 @@ import {
 import { open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** What a browser's storage says in place of the system's words. */
+/** A browser's error names for the system's error codes. */
 const NAMES: Record<string, string> = {
   ENOENT: 'NotFoundError',
   ENOTDIR: 'NotFoundError',
@@ -34,7 +34,7 @@ function failed(error: unknown): Error {
   return name ? new DOMException(message, name) : (error as Error);
 }
 
-/** What the system refuses, as a browser's storage says it. */
+/** Runs `work`, and throws the system's errors as those of a browser's storage. */
 export function attempt<T>(work: () => T): T {
   try {
     return work();
@@ -90,7 +90,7 @@ export class DiskBlob extends Blob {
   }
 }
 
-/** Handles of files that are open: -1 for the one that writes, else how many read. */
+/** Open files by path: -1 for a writer, else the number of readers. */
 const open_ = new Map<string, number>();
 
 class SyncAccessHandle {
@@ -170,7 +170,7 @@ export class FileHandle {
     return new SyncAccessHandle(this.#path, mode);
   }
 
-  /** Whole or not at all: what is written takes the file's place when it is closed. */
+  /** Atomic: the written text replaces the file when it is closed. */
   async createWritable(): Promise<{ write(text: string): Promise<void>; close(): Promise<void> }> {
     const written: string[] = [];
     // Another process or thread may be writing the same file.
@@ -250,7 +250,7 @@ export class DiskStorage {
     return new DirectoryHandle(this.#folder);
   }
 
-  /** What can still be written: the rest does not matter. */
+  /** The free space as `quota`; `usage` is not needed. */
   async estimate(): Promise<{ quota: number; usage: number }> {
     const { bavail, bsize } = attempt(() => statfsSync(this.#folder));
     return { quota: bavail * bsize, usage: 0 };

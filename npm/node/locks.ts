@@ -1,5 +1,6 @@
-// Web Locks between processes and between threads of one: a lock is a file whose name has the process that holds it. One of a process that is gone counts
-// for nothing. A file is whole from the moment it has its name, so that neither a full disk nor a kill leaves one that nobody can read.
+// Web Locks between processes and between threads of one: a lock is a file whose name has the process that holds it.
+// Locks of processes that have ended do not count. Files are written under another name first, so that neither a full
+// disk nor a kill leaves an unreadable one.
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,13 +18,13 @@ interface Held {
 }
 type Callback<T> = (lock: Held | null) => T | Promise<T>;
 
-/** How often it is looked whether another process has let go, in milliseconds. */
+/** The interval of checks whether another process has released a lock, in milliseconds. */
 const LOOK_EVERY_MS = 50;
 
 const LOCK = '.lock';
-/** A folder with one file, named after the process that looks at the locks or changes them: no other process does meanwhile. */
+/** A folder with one file, named after the process that reads or changes the locks: a mutex over all of them. */
 const GATE = '.gate.d';
-/** What is being made, under a name of its own until it is whole. */
+/** The ending of files and folders that are not complete yet. */
 const UNFINISHED = '.new';
 
 /** `navigator.locks` over a folder. */
@@ -57,8 +58,8 @@ export class DiskLocks {
   }
 
   /**
-   * Takes a lock and returns what gives it back; null where another has it. Two never look at the same time: undefined where another process or thread
-   * does.
+   * Takes a lock and returns the function that releases it; null where another process has it, undefined where another
+   * process or thread is at the gate.
    */
   #take(name: string, mode: Mode): (() => void) | null | undefined {
     return attempt(() => {
@@ -77,7 +78,7 @@ export class DiskLocks {
     });
   }
 
-  /** Makes the gate this one's and returns what gives it back; null where another has it. */
+  /** Enters the gate and returns the function that leaves it; null where another process is in it. */
   #enter(): (() => void) | null {
     const gate = join(this.#folder, GATE);
     const me = owner();
@@ -85,15 +86,15 @@ export class DiskLocks {
       mkdirSync(unfinished);
       writeFileSync(join(unfinished, me), '');
     };
-    // Nothing can be moved onto a folder that has a file: of several that try, one succeeds.
+    // A folder cannot be moved onto one that has a file: of several processes that try, one succeeds.
     if (!this.#put(gate, write, TAKEN)) {
       let users: string[] = [];
       try {
         users = readdirSync(gate);
       } catch {
-        // Given back meanwhile.
+        // Released meanwhile.
       }
-      // By its own name: another's gate, made meanwhile, has another file.
+      // Removed by name: the gate of another process, made meanwhile, has another file.
       for (const user of users.filter((user) => !lives(user))) rmSync(join(gate, user), { force: true });
       removeEmpty(gate);
       return null;
@@ -104,7 +105,7 @@ export class DiskLocks {
     };
   }
 
-  /** Makes a file or folder, which is there whole or not at all: false where moving it to its place fails with one of `taken`. */
+  /** Makes a file or folder atomically; false where moving it to its place fails with one of `taken`. */
   #put(path: string, write: (unfinished: string) => void, taken: string[] = []): boolean {
     const unfinished = join(this.#folder, `${owner()}${UNFINISHED}`);
     let moving = false;
@@ -120,7 +121,7 @@ export class DiskLocks {
     }
   }
 
-  /** Locks of processes that live; those of others are removed. */
+  /** Locks of live processes; those of processes that have ended are removed. */
   #held(): Held[] {
     const held: Held[] = [];
     let files: string[];
@@ -132,7 +133,7 @@ export class DiskLocks {
     for (const file of files) {
       if (file === GATE) continue;
       const path = join(this.#folder, file);
-      // What a process that was killed had begun goes as well.
+      // Incomplete files of a killed process are removed too.
       if (!lives(file)) {
         rmSync(path, { force: true, recursive: true });
         continue;
@@ -141,21 +142,21 @@ export class DiskLocks {
       try {
         held.push(JSON.parse(readFileSync(path, 'utf8')) as Held);
       } catch {
-        // Given back meanwhile.
+        // Released meanwhile.
       }
     }
     return held;
   }
 }
 
-/** What moving a folder onto one that is not empty fails with, on the one system or the other. */
+/** Error codes of moving a folder onto one that is not empty, on the various systems. */
 const TAKEN = ['ENOTEMPTY', 'EEXIST', 'EPERM', 'EACCES'];
 
 function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? '';
 }
 
-/** Removes a folder where nothing is in it: another may have put its file there meanwhile. */
+/** Removes a folder if it is empty: another process may have put its file there meanwhile. */
 function removeEmpty(folder: string): void {
   try {
     rmdirSync(folder);
@@ -164,14 +165,14 @@ function removeEmpty(folder: string): void {
   }
 }
 
-/** A name that no other has: of this process, since when it runs, and of this one of its locks. */
+/** A unique name: the process, its start, and a random id of the lock. */
 function owner(): string {
   return `${process.pid}-${began(process.pid)}-${randomUUID()}`;
 }
 
 /**
- * When a process began, in ticks since the system did; 0 where the system does not say. Numbers of processes come again: in a container the first
- * program always has the same.
+ * When a process began, in ticks since the system's start; 0 where the system does not tell. Process ids are reused: in
+ * a container the first program always has the same.
  */
 function began(pid: number): string {
   try {

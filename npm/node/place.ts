@@ -10,13 +10,13 @@ import { DiskBlob } from './disk.ts';
 /** Whether engines get Workers of their own. */
 export const OWN_WORKERS = false;
 
-/** Whether this is a page of no origin, and what it then cannot have. */
+/** Whether this is a page without an origin, and the error of features that it lacks then: never here. */
 export const opaque = (): boolean => false;
 export const ofNoOrigin = (): null => null;
 
 const runtime = (): string => ('Deno' in globalThis ? 'Deno' : 'Bun' in globalThis ? 'Bun' : 'Node.js');
 
-/** Why nothing of the package can run in this place; null where it can. */
+/** Why the package cannot run here; null where it can. */
 export function wrongPlace(): string | null {
   return null;
 }
@@ -31,7 +31,7 @@ export function missingWebGpu(): MillraceError | null {
   );
 }
 
-/** What a file of this machine is to the engine; any other model as it is. */
+/** The engine's files for a `file:` address; any other model unchanged. */
 export async function localFiles<M>(model: M): Promise<M | { files: WasmModelFile[] }> {
   if (typeof model !== 'string' || !model.startsWith('file:')) return model;
   const { hash } = new URL(model);
@@ -60,12 +60,12 @@ export async function localFiles<M>(model: M): Promise<M | { files: WasmModelFil
   return { files: await Promise.all(files) };
 }
 
-/** A file of these parts. Nothing of the runtime's knows that they lie on the disk: they are read. */
+/** A file of these parts, which are read into memory: the runtime's File does not know parts on the disk. */
 export async function fileOf(parts: Blob[], name: string): Promise<File> {
   return new File(await Promise.all(parts.map((part) => part.arrayBuffer())), name);
 }
 
-/** The files of a model's folder. Hidden ones, as of git, are none of its. */
+/** The files of a model's folder, without hidden ones such as git's. */
 function filesIn(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true })
     .filter(({ name }) => !name.startsWith('.'))

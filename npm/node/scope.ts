@@ -1,5 +1,5 @@
-// What a Worker of a browser's has and Node.js, Deno and Bun have not, or otherwise. The build puts the names that are exported here in the place of
-// the globals of the same names, within the package alone: nobody else's globals change.
+// Globals of a browser's Worker that Node.js, Deno and Bun lack or have otherwise. The build replaces the globals of
+// these names by the exports here, within the package alone: the globals of other code do not change.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { homedir } from 'node:os';
@@ -8,7 +8,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { DirectoryHandle, DiskStorage, FileHandle } from './disk.ts';
 import { DiskLocks } from './locks.ts';
 
-/** The real one: within the package `globalThis` is the scope below. */
+/** The runtime's `globalThis`: within the package that name is the scope below. */
 const real = global as unknown as Record<string, unknown> & {
   navigator?: { gpu?: unknown; userAgent?: string };
   fetch: typeof fetch;
@@ -23,13 +23,13 @@ function folder(): string {
 /** The npm package that brings WebGPU to where there is none. */
 const WEBGPU = 'webgpu';
 
-/** The address of that package: where it lies beside this one, or in the project that runs. */
+/** The address of that package, installed beside this one or in the running project. */
 function addressOfWebGpu(): string | null {
   for (const from of [import.meta.url, join(process.cwd(), 'package.json')]) {
     try {
       return pathToFileURL(createRequire(from).resolve(WEBGPU)).href;
     } catch {
-      // Not there.
+      // Not installed.
     }
   }
   return null;
@@ -41,7 +41,7 @@ interface Gpu {
 
 let opened: Promise<Gpu> | null = null;
 
-/** Loads that package when a GPU is asked for, and not before: it is large. */
+/** Loads that package when a GPU is first asked for: it is large. */
 async function open(address: string): Promise<Gpu> {
   const { create, globals } = (await import(/* webpackIgnore: true */ /* @vite-ignore */ address)) as {
     create(flags: string[]): Gpu;
@@ -86,7 +86,7 @@ export const location = {
   origin: 'null',
 };
 
-/** As the runtime's own, but that it reads files as well: the .wasm lies beside the package. */
+/** The runtime's `fetch` that also reads files: the .wasm lies beside the package. */
 export async function fetch(input: string | URL | Request, init?: RequestInit): Promise<Response> {
   const url = input instanceof Request ? input.url : String(input);
   if (!url.startsWith('file:')) return real.fetch(input, init);
@@ -99,7 +99,7 @@ export async function fetch(input: string | URL | Request, init?: RequestInit): 
   }
 }
 
-/** Two ends in this thread. Messages are passed on as they are: a file of the disk stays one. */
+/** Two ports in this thread. Messages are passed without a copy: a file on the disk stays one. */
 export class MessageChannel {
   readonly port1: End;
   readonly port2: End;
@@ -142,17 +142,17 @@ class End {
   }
 }
 
-/** Nothing is run beside this thread. */
+/** There are no Workers: all code runs in this thread. */
 export const Worker = undefined;
 export const localStorage = undefined;
-/** Classes of what WebGPU reports, once it is loaded. */
+/** WebGPU's error classes, once it is loaded. */
 export let GPUOutOfMemoryError: new () => Error = class extends Error {};
 export let GPUValidationError: new () => Error = class extends Error {};
 if (real.GPUOutOfMemoryError) GPUOutOfMemoryError = real.GPUOutOfMemoryError as typeof GPUValidationError;
 if (real.GPUValidationError) GPUValidationError = real.GPUValidationError as typeof GPUValidationError;
 export { DirectoryHandle as FileSystemDirectoryHandle, FileHandle as FileSystemFileHandle };
 
-/** A class of which the scope is. */
+/** The class of the scope, for `instanceof`. */
 const WorkerScope = { [Symbol.hasInstance]: (value: unknown): boolean => value === scope };
 
 const own: Record<string, unknown> = {
@@ -169,11 +169,11 @@ const own: Record<string, unknown> = {
   Window: undefined,
   document: undefined,
   setTimeout: (...args: Parameters<typeof setTimeout>) => setTimeout(...args),
-  // A trap rejects what was asked for, or ends the process as any uncaught error does.
+  // A trap rejects the caller's promise, or ends the process as any uncaught error does.
   addEventListener() {},
   removeEventListener() {},
 };
-// `globalThis` of the package: what is not here is the runtime's own, some of which must be asked of the real one.
+// `globalThis` of the package: other names are the runtime's own, some of which must be read from the real global.
 export const scope: Record<string | symbol, unknown> = new Proxy(own as Record<string | symbol, unknown>, {
   get: (own, name) => (name in own ? own[name] : Reflect.get(real, name)),
   has: (own, name) => name in own || name in real,

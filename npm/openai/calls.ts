@@ -1,4 +1,4 @@
-// OpenAI's calls as an engine has them; what they do is loaded when somebody calls.
+// OpenAI's methods on an engine; their implementation is loaded at the first call.
 import type { Engine } from '../engine.ts';
 import { MillraceError } from '../errors.ts';
 import type { CompletionStream } from './stream.ts';
@@ -16,7 +16,10 @@ type Calls = typeof import('../openai.ts');
 
 let loaded: Calls | null = null;
 
-/** Asks them: at once but for the first time, so that a call takes its place in the queue when it is made. @internal */
+/**
+ * Runs a call: synchronously once the implementation is loaded, so that requests are queued in the order of calls.
+ * @internal
+ */
 export function calls<R>(ask: (calls: Calls) => Promise<R>): Promise<R> {
   return loaded ? ask(loaded) : load().then(ask);
 }
@@ -61,8 +64,9 @@ export class ChatCompletions {
   }
 
   /**
-   * The same, whole, with what the answers say: the JSON that `response_format` asks for as `message.parsed`, the arguments of `strict` tools as
-   * `parsed_arguments`. Formats and tools of OpenAI's helpers for zod are read by their schemas.
+   * Answers a chat whole and parses the answers: the JSON that `response_format` asks for as `message.parsed`, the
+   * arguments of `strict` tools as `parsed_arguments`. Formats and tools of OpenAI's helpers for zod are parsed by
+   * their schemas.
    */
   async parse<T = unknown>(
     params: ChatCompletionParams & { stream?: false | null },
@@ -81,7 +85,10 @@ export class Completions {
     this.#engine = engine;
   }
 
-  /** Continues a text exactly as it is, in OpenAI's shapes; 16 tokens where nothing else is said. Rejects as {@link ChatCompletions.create}. */
+  /**
+   * Continues a text exactly as it is, in OpenAI's shapes; 16 tokens by default. Rejects as {@link
+   * ChatCompletions.create}.
+   */
   create(params: CompletionParams & { stream: true }, options?: RequestOptions): Promise<CompletionStream<Completion>>;
   create(params: CompletionParams & { stream?: false | null }, options?: RequestOptions): Promise<Completion>;
   create(params: CompletionParams, options?: RequestOptions): Promise<Completion | CompletionStream<Completion>>;

@@ -1,4 +1,4 @@
-// What `openai.chat.completions.create` and `openai.completions.create` are there.
+// The implementation of `chat.completions.create` and `completions.create`.
 import type { Engine } from '../engine.ts';
 import { aborted } from '../generation.ts';
 import type { AnswerPart, GenerateOptions, GenerateResult, Input, ScoredToken, TokenLogprobs } from '../types.ts';
@@ -32,7 +32,7 @@ function head<T extends string>(engine: Engine, object: T, prefix: string) {
   };
 }
 
-/** What several answers cost; a prompt that is answered `n` times counts once. */
+/** The usage of several answers; a prompt that is answered `n` times counts once. */
 function usageOf(results: readonly GenerateResult[], n: number): CompletionUsage {
   const sum = (of: (result: GenerateResult) => number, only = results): number =>
     only.reduce((all, result) => all + of(result), 0);
@@ -49,7 +49,7 @@ function usageOf(results: readonly GenerateResult[], n: number): CompletionUsage
       rejected_prediction_tokens: sum((result) => result.drafted_tokens - result.accepted_tokens),
     },
     timings: results.at(-1)!.timings,
-    // Of all the same; the first says how long compiling took.
+    // The grammar is the same for all answers; the first has the time of its compilation.
     ...(results[0]!.grammar ? { grammar: results[0]!.grammar } : {}),
   };
 }
@@ -61,7 +61,7 @@ type Piece =
 
 const tokenLogprob = ({ text: token, bytes, logprob }: ScoredToken): TokenLogprob => ({ token, bytes, logprob });
 
-/** Of a chat; null where nobody has asked for them. */
+/** A chat's log probabilities; null where they were not asked for. */
 function chatLogprobs({ options }: Asked, tokens: readonly TokenLogprobs[]): ChatLogprobs | null {
   if (options.logprobs === undefined) return null;
   return {
@@ -70,7 +70,7 @@ function chatLogprobs({ options }: Asked, tokens: readonly TokenLogprobs[]): Cha
   };
 }
 
-/** Of a plain completion from so many characters on; null where nobody has asked for them. */
+/** A plain completion's log probabilities, from the character `offset` on; null where they were not asked for. */
 function plainLogprobs({ options }: Asked, tokens: readonly TokenLogprobs[], offset = 0): CompletionLogprobs | null {
   if (options.logprobs === undefined) return null;
   const starts: number[] = [];
@@ -81,7 +81,7 @@ function plainLogprobs({ options }: Asked, tokens: readonly TokenLogprobs[], off
   return {
     tokens: tokens.map(({ text }) => text),
     token_logprobs: tokens.map(({ logprob }) => logprob),
-    // The likeliest come first: of two with the same text they stay.
+    // The likeliest come first, and win where two have the same text.
     top_logprobs: tokens.map(({ top }) =>
       Object.fromEntries(top.map(({ text, logprob }) => [text, logprob] as const).reverse()),
     ),
@@ -89,7 +89,7 @@ function plainLogprobs({ options }: Asked, tokens: readonly TokenLogprobs[], off
   };
 }
 
-/** All answers, one after the other. Whoever leaves stops the one at hand. */
+/** All answers, in sequence. Leaving the generator stops the current one. */
 async function* answers(
   engine: Engine,
   { inputs, options, n, parallel }: Asked,
@@ -99,11 +99,11 @@ async function* answers(
   for (let index = 0; index < inputs.length * n; index += 1) {
     const one: GenerateOptions = { ...options, ...(signal ? { signal } : {}) };
     if (options.seed !== undefined) one.seed = options.seed + (index % n);
-    // One for each piece of text.
+    // Log probabilities and parts of each piece of text.
     const come: Pick<Extract<Piece, { text: string }>, 'logprobs' | 'parts'>[] = [];
     one.onTokens = ({ logprobs = [], parts = [] }) => come.push({ logprobs, parts });
     const generation = engine.generate(inputs[Math.floor(index / n)] as Input, one);
-    // Whoever leaves while the next piece is awaited ends no loop: that goes on with the piece.
+    // Leaving while the next piece is awaited does not end the loop by itself: the abort stops the generation.
     const stop = (): void => generation.stop();
     signal?.addEventListener('abort', stop, { once: true });
     try {
@@ -111,7 +111,7 @@ async function* answers(
         const { logprobs, parts } = come.shift() ?? { logprobs: [], parts: [] };
         const second = parallel ? -1 : parts.findIndex((part) => part.type === 'tool_call' && part.index > 0);
         yield { index, text, logprobs, parts: second < 0 ? parts : parts.slice(0, second) };
-        // Where calls are not forced, nothing but this keeps the model from another one.
+        // Where calls are not forced, only this prevents a second call.
         if (second >= 0) break;
       }
     } finally {
@@ -133,7 +133,10 @@ async function collect<T, R>(items: AsyncGenerator<T, R>, each: (item: T) => voi
   }
 }
 
-/** What was cut off is no call that can be executed; where the caller has named the function, OpenAI says that the answer is whole. */
+/**
+ * The reason of an answer's end: a call that was cut off cannot be executed, and where the caller has named the
+ * function, OpenAI's reason is `stop`.
+ */
 const reasonOf = (result: GenerateResult, calls: boolean, { named }: Asked): FinishReason =>
   result.finish_reason === 'length' ? 'length' : calls && !named ? 'tool_calls' : 'stop';
 
@@ -167,7 +170,7 @@ async function* chatDeltas(
   const pieces = answers(engine, asked, signal);
   let calls = 0;
   let begun = false;
-  // Of text that is not decided yet.
+  // Log probabilities of text that is not parsed yet.
   const scored: TokenLogprobs[] = [];
   const logprobs = (): ChatLogprobs | null => chatLogprobs(asked, scored.splice(0));
   const deltas = function* (index: number, parts: readonly AnswerPart[]) {
@@ -201,7 +204,7 @@ async function* chatDeltas(
       begun = false;
     }
   } finally {
-    // Whoever leaves early ends the answer at hand.
+    // Leaving early ends the current answer.
     await pieces.return([]);
   }
 }
@@ -306,7 +309,7 @@ async function plainWhole(engine: Engine, asked: Asked, signal: AbortSignal | un
   return { ...head(engine, 'text_completion', 'cmpl'), choices, usage: usageOf(results, asked.n) };
 }
 
-/** The same chunks, up to an abort. By the stream's own controller that is their end; by the caller's signal it is an error. */
+/** The chunks up to an abort: by the stream's own controller that is their end, by the caller's signal an error. */
 async function* untilAborted<C>(
   chunks: AsyncGenerator<C, void>,
   { signal }: AbortController,
@@ -317,7 +320,7 @@ async function* untilAborted<C>(
   try {
     for (;;) {
       const { done, value } = await chunks.next();
-      // Some may have come before.
+      // The abort may have come while the chunk was awaited.
       cut ||= signal.aborted;
       if (done) break;
       if (!cut) yield value;
@@ -331,7 +334,7 @@ async function* untilAborted<C>(
   }
 }
 
-/** Has a controller abort when the signal does. */
+/** Aborts a controller when the signal is aborted. */
 function follow(controller: AbortController, signal: AbortSignal | null | undefined): () => void {
   const abort = (): void => controller.abort(signal?.reason);
   signal?.addEventListener('abort', abort, { once: true, signal: controller.signal });
@@ -392,7 +395,7 @@ export async function parsedChat<T>(
   };
 }
 
-/** JSON as a format or tool reads it that OpenAI's helpers have made. */
+/** Parses JSON, by the parser of a format or tool of OpenAI's helpers where it has one. */
 function readAs(format: object | null | undefined, text: string): unknown {
   const { $parseRaw: read } = (format ?? {}) as { $parseRaw?: (text: string) => unknown };
   return read ? read(text) : JSON.parse(text);

@@ -1,4 +1,4 @@
-// What `openai.embeddings.create` is there.
+// The implementation of `embeddings.create`.
 import type { Engine } from '../engine.ts';
 import { MillraceError } from '../errors.ts';
 import type { EmbedOptions } from '../types.ts';
@@ -8,11 +8,11 @@ import type { EmbeddingParams, EmbeddingResponse, RequestOptions } from './types
 const WHERE = 'embeddings.create';
 const KNOWN = ['input', 'model', 'dimensions', 'encoding_format', 'prompt', 'user'];
 
-/** A parameter that is wrong, as `engine.fetch` names it. */
+/** The error of a wrong parameter, with its name in `data` for `engine.fetch`. */
 const wrong = (option: string, what: string): MillraceError =>
   new MillraceError('BAD_OPTION', `${WHERE}: ${option} ${what}`, { data: { option } });
 
-/** Embeds texts, in OpenAI's shapes. What is null counts as absent. */
+/** Embeds texts, in OpenAI's shapes. Parameters that are null count as absent. */
 export async function embeddings(
   engine: Engine,
   params: EmbeddingParams,

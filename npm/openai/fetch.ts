@@ -10,7 +10,7 @@ import { CompletionStream } from './stream.ts';
 
 type Signal = AbortSignal | null | undefined;
 
-/** Errors of whoever asks, and their status; all others are 500. */
+/** Errors that are the caller's, and their status; all others are 500. */
 const STATUS: Partial<Record<MillraceError['code'], number>> = {
   BAD_OPTION: 400,
   CONTEXT_FULL: 400,
@@ -23,7 +23,10 @@ const STATUS: Partial<Record<MillraceError['code'], number>> = {
   UNSUPPORTED_MODEL: 404,
 };
 
-/** What a schema can come from, where the engine's error does not name the parameter: no request has two of them. */
+/**
+ * Parameters that an error of a schema can be due to, where the engine does not name one: a request has at most one of
+ * them.
+ */
 const SCHEMAS = ['response_format', 'schema', 'regex', 'choice', 'tools'];
 
 /** An error in OpenAI's shape. */
@@ -53,16 +56,16 @@ function errorOf(
   return { status, body: bodyOf(status, say(ours.message), code, param, where) };
 }
 
-/** Answers a request as OpenAI's server would, and ends as a server's answer does where it is aborted. @internal */
+/** Answers a request as OpenAI's server would; an abort ends it as it ends a server's response. @internal */
 export async function respondTo(engine: Engine, input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
   const request = new Request(input instanceof Request ? input : new URL(input, 'http://millrace.invalid/'), init);
-  // The caller's own signal: the one that a Request makes of it need not live for as long as the answer does.
+  // The caller's own signal: a Request's derived signal need not live as long as the answer.
   const signal = init?.signal === undefined && input instanceof Request ? input.signal : init?.signal;
   signal?.throwIfAborted();
   return unlessAborted(answer(engine, request, signal), signal);
 }
 
-/** The same, or the signal's reason as soon as it is aborted. */
+/** The result of `work`, or a rejection with the signal's reason as soon as it is aborted. */
 async function unlessAborted<T>(work: Promise<T>, signal: Signal): Promise<T> {
   let abort = (): void => {};
   const aborted = new Promise<never>((_, reject) => (abort = () => reject(signal?.reason)));
@@ -104,7 +107,7 @@ async function answer(engine: Engine, request: Request, signal: Signal): Promise
     if (!(said instanceof CompletionStream)) return json(said, signal);
     return await events(said, (error) => errorOf(error, params).body, signal);
   } catch (error) {
-    // Another model would answer here.
+    // Another kind of model would answer this path.
     const wrongModel = error instanceof MillraceError && error.code === 'UNSUPPORTED_MODEL';
     const say = (message: string): string => `${about}: ${message}; this one answers ${answered(engine)}`;
     const { status, body } = errorOf(error, params, wrongModel ? say : undefined);
@@ -118,12 +121,12 @@ function json(body: object, signal: Signal, { status = 200, headers = {} }: Resp
   })();
   return new Response(lines(once, JSON.stringify, { signal }), {
     status,
-    // What fails here fails again at once.
+    // A repeated request would fail again.
     headers: { 'Content-Type': 'application/json', 'x-should-retry': 'false', ...headers },
   });
 }
 
-/** The chunks as events. Until the first of them an error can still be a status. */
+/** The chunks as events. Before the first of them an error can still set the status. */
 async function events(
   stream: CompletionStream<unknown>,
   bodyOf: (error: unknown) => object,

@@ -1,17 +1,17 @@
-/** What a stream of bytes may have beside its items. */
+/** Options of a stream of bytes. */
 interface Ends {
-  /** Comes after the last item. */
+  /** Text after the last item. */
   last?: string;
-  /** What is written of a failure, which then is the end; without it the stream fails. */
+  /** The text of a failure, which then ends the stream; without it the stream fails. */
   failed?: (error: unknown) => string;
-  /** Aborting it fails the stream with its reason, and what has not been read is dropped: as with a body that `fetch` has got. */
+  /** Aborting it fails the stream with its reason, and unread data is dropped: as with a response body of `fetch`. */
   signal?: AbortSignal | null | undefined;
 }
 
-/** What a generator is read by. */
+/** The methods by which a generator is read. */
 type Items<T> = Pick<AsyncGenerator<T, void>, 'next' | 'return'>;
 
-/** The items as bytes, each by `text`; cancelling it ends them. @internal */
+/** The items as bytes, each by `text`; cancelling the stream ends them. @internal */
 export function lines<T>(items: Items<T>, text: (item: T) => string, ends: Ends = {}): ReadableStream<Uint8Array> {
   return new ReadableStream(new Lines(items, text, ends));
 }
@@ -64,7 +64,7 @@ class Lines<T> {
     if (text !== '') this.#stream?.enqueue(this.#encoder.encode(text));
   }
 
-  /** Nothing more is written. What the items still do is not waited for. */
+  /** Ends the stream, without a wait for the items. */
   #end(): void {
     this.#stream = null;
     this.#unfollow();
@@ -72,7 +72,7 @@ class Lines<T> {
   }
 }
 
-/** Fails a stream when the signal is aborted. A signal may live for long: it keeps no stream that nobody reads any more. */
+/** Fails a stream when the signal is aborted. A long-lived signal does not keep an abandoned stream alive. */
 function follow(signal: AbortSignal, stream: WeakRef<{ fail(reason: unknown): void }>): () => void {
   const fail = (): void => stream.deref()?.fail(signal.reason);
   signal.addEventListener('abort', fail, { once: true });

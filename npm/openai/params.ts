@@ -1,4 +1,4 @@
-// What OpenAI's parameters mean here. One that cannot be honoured is an error, never ignored.
+// Translates OpenAI's parameters. A parameter that cannot be honoured is an error, never ignored.
 import { MillraceError } from '../errors.ts';
 import { OPENAI, type SharedParams } from '../options.generated.ts';
 import type { GenerateOptions, Input, Message, PicturedMessage } from '../types.ts';
@@ -17,19 +17,19 @@ import type {
 type StreamOptions = NonNullable<ChatCompletionParams['stream_options']>;
 type ResponseFormatSchema = Extract<ResponseFormat, { type: 'json_schema' }>;
 
-/** A request in the engine's own words. */
+/** A request in the engine's terms. */
 export interface Asked {
-  /** What to continue: of a chat one, of plain completions as many as there are prompts. */
+  /** The prompts: one of a chat, one or more of plain completions. */
   inputs: Input[];
   options: GenerateOptions;
-  /** Answers to each. */
+  /** Answers to each prompt. */
   n: number;
   stream: boolean;
-  /** Whether a stream ends with what it cost. */
+  /** Whether a stream ends with its usage. */
   usage: boolean;
   /** Whether one answer may call several tools. */
   parallel: boolean;
-  /** Whether the caller has named the function that is called: OpenAI's `finish_reason` then is `stop`. */
+  /** Whether the caller has named the function to call: OpenAI's `finish_reason` then is `stop`. */
   named: boolean;
 }
 
@@ -37,7 +37,7 @@ function bad(where: string, option: string, what: string): MillraceError {
   return new MillraceError('BAD_OPTION', `${where}: ${option} ${what}`, { data: { option } });
 }
 
-/** What both kinds of request may have, whatever it does. */
+/** Parameters that both kinds of request may have, with or without an effect. */
 const COMMON = [
   'model',
   'max_tokens',
@@ -49,7 +49,7 @@ const COMMON = [
   'logprobs',
   'stream',
   'stream_options',
-  // These are about whoever asks, not about the answer.
+  // These describe the caller and do not affect the answer.
   'user',
   'metadata',
   'safety_identifier',
@@ -76,13 +76,13 @@ const oneOf =
   (...values: unknown[]): Holds =>
   (value) =>
     values.includes(value);
-/** An object whose entries are such values, as far as they are there. */
+/** An object whose entries, where present, hold such values. */
 const objectOf =
   (entries: Record<string, Holds>): Holds =>
   (value) =>
     typeof value === 'object' && Object.entries(value ?? {}).every(([name, one]) => entries[name]?.(one));
 
-/** What is not to be had here, and the values that do not ask for it; null never does. */
+/** Unsupported parameters, and the values that are accepted because they have no effect, as null always is. */
 const NEUTRAL: Readonly<Record<string, (value: unknown, params: Record<string, unknown>) => boolean>> = {
   store: oneOf(false),
   service_tier: oneOf('auto', 'default'),
@@ -105,17 +105,17 @@ const unknownBeside = (names: readonly string[]): string =>
   `is not a parameter that can be honoured here (known: ${names.join(', ')})`;
 const FLAG = 'must be true or false';
 
-/** A value in a message. */
+/** A value as it is shown in an error's message. */
 function said(value: unknown): string {
   const text = JSON.stringify(value) ?? String(value);
   return text.length > 100 ? `${text.slice(0, 100)}…` : text;
 }
 
-/** The entries that say something: what is null counts as absent. */
+/** The entries that are neither null nor undefined. */
 const given = <T extends object>(all: T): Partial<T> =>
   Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null && value !== undefined)) as Partial<T>;
 
-/** Checks names, and that nothing is asked for that is not there. */
+/** Checks the names of parameters, and that none asks for an unsupported feature. */
 function known<T extends object>(where: string, all: T, names: readonly string[]): Partial<T> {
   if (typeof all !== 'object' || all === null || Array.isArray(all))
     throw new MillraceError('BAD_OPTION', `${where}: the parameters must be an object`);
@@ -129,13 +129,13 @@ function known<T extends object>(where: string, all: T, names: readonly string[]
   return params as Partial<T>;
 }
 
-/** That of a model which is not loaded. */
+/** The error for a model that is not loaded. */
 export function otherModel(where: string, model: unknown, loaded: string): MillraceError {
   const message = `${where}: model is ${said(model)}, but the engine has loaded ${JSON.stringify(loaded)}: name that one, or leave it out`;
   return new MillraceError('NOT_FOUND', message, { data: { option: 'model' } });
 }
 
-/** Whether a stream ends with what it cost. No chunk leaves the page: there is nothing that obfuscation would hide. */
+/** Whether a stream ends with its usage. Obfuscation is ignored: no chunk leaves the page. */
 function usageAsked(where: string, { stream_options: about, stream }: Partial<ChatCompletionParams>): boolean {
   const option = 'stream_options';
   const options = only<StreamOptions>(where, option, about ?? {}, ['include_usage', 'include_obfuscation']);
@@ -152,7 +152,7 @@ function stopsOf(stop: ChatCompletionParams['stop']): string | readonly string[]
   return stops === undefined || stops === null || stops.length === 0 ? null : stops;
 }
 
-/** Options of both; the engine checks their values. */
+/** Options of both kinds of request; the engine checks their values. */
 function common(
   where: string,
   params: Partial<Omit<ChatCompletionParams, 'logprobs'>>,
@@ -182,8 +182,8 @@ function common(
 }
 
 /**
- * Variables of the chat template. `none` switches thoughts off where the template knows how; `medium` is what models do by themselves. Other levels
- * have no name that templates agree on.
+ * Variables of the chat template. `none` switches thoughts off where the template supports it; `medium` is the models'
+ * default. Other levels have no common name in templates.
  */
 function templateOptionsOf(where: string, params: Partial<ChatCompletionParams>): Record<string, unknown> | undefined {
   const { reasoning_effort: effort = 'medium', chat_template_kwargs: options } = params;
@@ -244,7 +244,7 @@ export function plainAsked(all: CompletionParams, loaded: string): Asked {
   const { logprobs, ...rest } = params;
   const asked = common(where, rest, loaded);
   if (logprobs !== undefined) asked.options.logprobs = logprobs!;
-  // So it is with OpenAI.
+  // OpenAI's default.
   asked.options.maxTokens ??= 16;
   return { ...asked, inputs };
 }
@@ -282,17 +282,17 @@ function schemaOf(where: string, params: Partial<ChatCompletionParams>): Record<
   ]);
   for (const [key, value] of Object.entries({ name, description }))
     if (value !== undefined && typeof value !== 'string') throw bad(where, `${option}.${key}`, 'must be a text');
-  // Without it, too, the schema is enforced.
+  // The schema is enforced with any value, or none.
   if (strict !== undefined && typeof strict !== 'boolean') throw bad(where, `${option}.strict`, FLAG);
   if (schema === undefined) throw bad(where, `${option}.schema`, 'is missing: json_object is for JSON of any kind');
   if (typeof schema !== 'object' || Array.isArray(schema)) throw bad(where, `${option}.schema`, 'must be an object');
   return schema;
 }
 
-/** What `toolChoice` of the engine says beside names. */
+/** Values of the engine's `toolChoice` other than names. */
 const CHOICES = ['auto', 'none', 'required'];
 
-/** The tools that the model is told of, and which of them it is to call. */
+/** The tools that are described to the model, and its choice among them. */
 function toolsOf(where: string, params: Partial<ChatCompletionParams>): { tools: ChatTool[]; choice: string } {
   const { tools, tool_choice: choice = 'auto' } = params;
   if (tools !== undefined && !Array.isArray(tools)) throw bad(where, 'tools', 'must be a list');
@@ -329,18 +329,18 @@ function toolsOf(where: string, params: Partial<ChatCompletionParams>): { tools:
   return { tools: list.filter((tool) => some.includes(tool)), choice: allowed.mode };
 }
 
-/** A message as the engine's templates know it; the engine checks the rest. */
+/** A message in the format of chat templates; the engine checks the rest. */
 function messageOf(where: string, message: ChatMessage): Message | PicturedMessage {
   if (typeof message !== 'object' || message === null)
     throw new MillraceError('BAD_OPTION', `${where} must be an object`);
-  // What the official client adds to the messages that it gives back means nothing to a template.
+  // Fields that the official client adds to returned messages mean nothing to a template.
   const { parsed: _, annotations: __, ...known } = message as ChatMessage & { parsed?: unknown; annotations?: unknown };
   const { role, content, refusal, tool_calls: calls, reasoning_content: reasoning, name, ...others } = known;
   if (refusal) throw bad(where, 'refusal', 'is not known to chat templates: put it into content');
   const parts = Array.isArray(content)
     ? content.map((part, index) => partOf(`${where}.content[${index}]`, part))
     : null;
-  // Text alone is one text: every template knows that.
+  // Text parts alone are joined: every template supports a single text.
   const text = parts
     ? parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
     : (content as string | null | undefined);
@@ -356,7 +356,7 @@ function messageOf(where: string, message: ChatMessage): Message | PicturedMessa
   };
 }
 
-/** Calls without what the official client adds to them. */
+/** Calls without the fields that the official client adds. */
 function callsOf(where: string, calls: unknown): ChatToolCall[] {
   if (!Array.isArray(calls)) throw bad(where, 'tool_calls', 'must be a list');
   return calls.map((call: Partial<ChatToolCall> | null, index): ChatToolCall => {

@@ -1,4 +1,4 @@
-// Which addresses are answered. Whatever stands before a path's end does not matter: clients are given bases of all kinds.
+// The paths that are answered. Only a path's end matters: clients are given various base addresses.
 import type { Engine } from '../engine.ts';
 
 type Path = readonly [end: string, method: 'GET' | 'POST'];
@@ -13,17 +13,17 @@ const PATHS: readonly Path[] = [
 
 const said = (paths: readonly Path[]): string => paths.map(([end, method]) => `${method} ${end}`).join(', ');
 
-/** All that there is, in words. @internal */
+/** All paths, in words. @internal */
 export const ALL: string = said(PATHS);
 
-/** What of it the loaded model answers: one that embeds or judges does not write. @internal */
+/** The paths that the loaded model answers: a model that embeds or ranks does not generate. @internal */
 export function answered({ info }: Engine): string {
   const { pooling } = info.model;
   const not = pooling === undefined ? /embeddings/ : pooling === 'rank' ? /embeddings|completions/ : /completions/;
   return said(PATHS.filter(([end]) => !not.test(end)));
 }
 
-/** A request's path, names of models in it as they are, without a slash behind it. @internal */
+/** A request's path, with names of models decoded and without a trailing slash. @internal */
 export function pathOf(request: Request): string {
   const path = new URL(request.url).pathname.replace(/\/+$/, '');
   try {
@@ -33,7 +33,7 @@ export function pathOf(request: Request): string {
   }
 }
 
-/** Which of the paths it is, and its method; null where it is none. A model's name may have slashes, that of the loaded one. @internal */
+/** The known path and its method; null for another path. The loaded model's name may have slashes. @internal */
 export function endOf(path: string, loaded: string): Path | null {
   const found = PATHS.find(([end]) => path.endsWith(end));
   const named = path.endsWith(`/models/${loaded}`) || /\/models\/[^/]+$/.test(path);

@@ -1,6 +1,6 @@
 import { lines } from './lines.ts';
 
-/** Ends the answer of a stream that nobody holds any more: nobody can read it, as a connection that nobody holds is closed. */
+/** Ends the answer of a stream that is garbage collected, as an unreferenced connection is closed. */
 const collected = new FinalizationRegistry<AbortController>((controller) => controller.abort());
 
 /**
@@ -8,7 +8,7 @@ const collected = new FinalizationRegistry<AbortController>((controller) => cont
  * `controller.abort()`, and letting go of the stream.
  */
 export class CompletionStream<T> implements AsyncIterable<T> {
-  /** Aborting it ends the stream, which then is over without an error. */
+  /** Aborting it ends the stream without an error. */
   readonly controller: AbortController;
   readonly #chunks: AsyncGenerator<T, void>;
 
@@ -31,7 +31,7 @@ export class CompletionStream<T> implements AsyncIterable<T> {
   }
 }
 
-/** Has a generator hear of its end while somebody waits for its next chunk: by itself it would only with that chunk. */
+/** Lets `return` end a generator while its next chunk is awaited: by itself it would end only with that chunk. */
 function endsAtOnce<T>(chunks: AsyncGenerator<T, void>, controller: AbortController): void {
   const { next, return: end } = chunks;
   let awaited = 0;

@@ -5,22 +5,22 @@ import type { CompiledGrammar, GenerateResult, Progress } from '../types.ts';
 /** A piece of a message's content: text, or a picture where the model reads pictures. */
 export type ContentPart =
   | { type: 'text'; text: string }
-  /** An address: `data:`, `blob:` or `https:`. `detail` is taken and changes nothing. */
+  /** An address: `data:`, `blob:` or `https:`. `detail` is accepted and has no effect. */
   | { type: 'image_url'; image_url: { url: string; detail?: 'auto' | 'low' | 'high' } };
 
 /** A message of a chat. */
 export interface ChatMessage {
-  /** `developer` is what newer models call `system`. */
+  /** `developer` is the newer name of `system`. */
   role: 'system' | 'developer' | 'user' | 'assistant' | 'tool';
-  /** Text, or parts that are read one behind the other; null beside `tool_calls`. */
+  /** Text, or parts that are read in sequence; null beside `tool_calls`. */
   content?: string | readonly ContentPart[] | null;
-  /** Name of the speaker, for templates that know one. */
+  /** Name of the speaker, for templates that use it. */
   name?: string;
   /** Functions that the assistant called in this message. */
   tool_calls?: readonly ChatToolCall[];
   /** Which call a message of role `tool` answers. */
   tool_call_id?: string;
-  /** What the assistant thought: goes to chat templates that know it. */
+  /** The assistant's thoughts, for chat templates that use them. */
   reasoning_content?: string | null;
   /** As in answers; anything but null is BAD_OPTION. */
   refusal?: null;
@@ -40,7 +40,10 @@ export interface ChatToolCall {
 export interface ChatTool {
   /** Only functions. */
   type: 'function';
-  /** Its name, what it does, and its parameters as a JSON schema. `strict`: whether what the model writes is forced to satisfy it. */
+  /**
+   * The function's name, description, and parameters as a JSON schema. `strict`: whether arguments are forced to
+   * satisfy it.
+   */
   function: { name: string; description?: string; parameters?: Record<string, unknown>; strict?: boolean | null };
 }
 
@@ -56,13 +59,14 @@ export interface ChatToolName {
 export interface ChatAllowedTools {
   /** `required`: one of them has to be called. */
   mode: 'auto' | 'required';
-  /** Which. The model is told of no others. */
+  /** The allowed tools. Others are not described to the model. */
   tools: readonly ChatToolName[];
 }
 
 /**
- * What an answer is: any text, a JSON object, or JSON that satisfies a JSON Schema. Always enforced, with `strict` or without it. `name` and
- * `description` are OpenAI's and say nothing to the model, which does not see the schema either: say in the messages what is wanted.
+ * The format of an answer: any text, a JSON object, or JSON that satisfies a JSON Schema. Always enforced, with
+ * `strict` or without it. The model sees neither `name` and `description` nor the schema: describe the wanted answer in
+ * the messages.
  */
 export type ResponseFormat =
   | { type: 'text' }
@@ -77,15 +81,15 @@ export type ResponseFormat =
       };
     };
 
-/** What chats and plain completions have in common. */
+/** Parameters of both chats and plain completions. */
 interface CommonParams extends SharedParams {
-  /** The loaded model's name, as `engine.modelName` says it. Default: that. */
+  /** The loaded model's name, `engine.modelName`, which is the default. */
   model?: string;
-  /** Ends the answer after as many tokens. */
+  /** Most tokens of an answer. */
   max_tokens?: number | null;
   /** 0 is greedy. Default 1. */
   temperature?: number | null;
-  /** Answers to the same prompt, one after the other. Default 1. */
+  /** Number of answers to each prompt, generated in sequence. Default 1. */
   n?: number | null;
   /** Texts that end the answer. */
   stop?: string | readonly string[] | null;
@@ -93,9 +97,12 @@ interface CommonParams extends SharedParams {
   seed?: number | null;
   /** Whether the answer comes in pieces, as a {@link CompletionStream}. Default false. */
   stream?: boolean | null;
-  /** `include_usage`: whether a last piece says what the answer cost. Goes with `stream: true`. `include_obfuscation` changes nothing. */
+  /**
+   * `include_usage`: whether the last piece has the usage. Goes with `stream: true`. `include_obfuscation` has no
+   * effect.
+   */
   stream_options?: { include_usage?: boolean; include_obfuscation?: boolean } | null;
-  /** For whoever keeps logs: changes nothing. */
+  /** For logs; has no effect. */
   user?: string;
 }
 
@@ -103,13 +110,15 @@ interface CommonParams extends SharedParams {
 export interface ChatCompletionParams extends CommonParams {
   /** The conversation, at least one message. It goes through the model's own chat template. */
   messages: readonly ChatMessage[];
-  /** The same as `max_tokens`. */
+  /** Most tokens of an answer, as `max_tokens`. */
   max_completion_tokens?: number | null;
-  /** What the answer has to be. Default: any text. */
+  /** The format of the answer. Default: any text. */
   response_format?: ResponseFormat | null;
-  /** Functions that the model may ask for, where its template knows tools. */
+  /** Functions that the model may call, where its template supports tools. */
   tools?: readonly ChatTool[] | null;
-  /** `auto`, the default with tools; `none`; `required`, at least one call; a function that is called; or some of the tools. */
+  /**
+   * `auto`, the default with tools; `none`; `required`, at least one call; a function to call; or some of the tools.
+   */
   tool_choice?:
     | 'auto'
     | 'none'
@@ -121,9 +130,12 @@ export interface ChatCompletionParams extends CommonParams {
   parallel_tool_calls?: boolean | null;
   /** Returns the log probability of each token. */
   logprobs?: boolean | null;
-  /** With `logprobs`: also those of so many of the likeliest tokens in its place, 0 to 20. */
+  /** With `logprobs`: how many of the likeliest tokens at each position are returned too, 0 to 20. */
   top_logprobs?: number | null;
-  /** `none`: no thoughts, where the chat template knows `enable_thinking`. `medium`, the default: what the model does by itself. */
+  /**
+   * `none`: no thoughts, where the chat template supports `enable_thinking`. `medium`, the default: the model's own
+   * behaviour.
+   */
   reasoning_effort?: 'none' | 'medium' | null;
   /** Further variables for the chat template, such as `enable_thinking`. Not among OpenAI's. */
   chat_template_kwargs?: Record<string, unknown> | null;
@@ -133,82 +145,85 @@ export interface ChatCompletionParams extends CommonParams {
 export interface CompletionParams extends CommonParams {
   /** A text, or tokens; or several of either, each of which is completed `n` times. */
   prompt: string | readonly string[] | readonly number[] | readonly (readonly number[])[];
-  /** Only false. */
+  /** Only false is supported. */
   echo?: false | null;
-  /** Not to be had. */
+  /** Not supported. */
   suffix?: '' | null;
-  /** Only 1, or as many as `n`. */
+  /** Only 1 or the value of `n` is supported. */
   best_of?: number | null;
-  /** Returns the log probability of each token, and of so many of the likeliest in its place, 0 to 20. */
+  /** Returns the log probability of each token, and of this many of the likeliest tokens at its position, 0 to 20. */
   logprobs?: number | null;
 }
 
-/** What an answer cost. */
+/** The tokens that a request has used. */
 export interface CompletionUsage {
-  /** Tokens of the prompts; one that is answered `n` times counts once. */
+  /** Tokens of the prompts; a prompt that is answered `n` times counts once. */
   prompt_tokens: number;
   /** Tokens of all answers. */
   completion_tokens: number;
-  /** Both together. */
+  /** Tokens of prompts and answers. */
   total_tokens: number;
   /** Tokens of the prompt that did not have to be read again. */
   prompt_tokens_details: { cached_tokens: number };
-  /** Tokens that were guessed from where the text stood before: right ones, which are in the answers, and wrong ones. */
+  /** Drafted tokens: accepted ones, which are in the answers, and rejected ones. */
   completion_tokens_details: { accepted_prediction_tokens: number; rejected_prediction_tokens: number };
-  /** Of the last answer, in milliseconds and tokens a second. Not among OpenAI's. */
+  /** Times of the last answer, in milliseconds, and its speeds, in tokens a second. Not among OpenAI's. */
   timings: GenerateResult['timings'];
-  /** What the answers were forced to be, where they were. Not among OpenAI's. */
+  /** The grammar of the answers, where they were constrained. Not among OpenAI's. */
   grammar?: CompiledGrammar;
 }
 
 /**
- * Why an answer ended: by itself or a stop text, at its limit or that of the context, or with a call of a tool. Where `tool_choice` names the function
- * it is `stop`, as with OpenAI.
+ * Why an answer ended: by the model or a stop text, at its limit or that of the context, or with a call of a tool.
+ * Where `tool_choice` names the function it is `stop`, as with OpenAI.
  */
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
 
 interface Head<T extends string> {
-  /** Another one for each call; the same in all pieces of a stream. */
+  /** The answer's id, the same in all pieces of a stream. */
   id: string;
-  /** What kind of object it is. */
+  /** The kind of object. */
   object: T;
   /** Seconds since 1970. */
   created: number;
-  /** The loaded model's name, as `engine.modelName` says it. */
+  /** The loaded model's name, as `engine.modelName`. */
   model: string;
-  /** Version and lane: where they are the same on the same GPU, so is the text of a seed. */
+  /** Version and lane: a seed gives the same text with the same fingerprint on the same GPU. */
   system_fingerprint: string;
 }
 
-/** What the model answers. */
+/** The model's answer. */
 export interface AssistantMessage {
   /** Always `assistant`. */
   role: 'assistant';
-  /** What it says; null where it only calls tools. */
+  /** The text of the answer; null where it only calls tools. */
   content: string | null;
   /** Always null. */
   refusal: null;
-  /** What the model thought before it answered, where it thinks. Not among OpenAI's. */
+  /** The model's thoughts before the answer, where it thinks. Not among OpenAI's. */
   reasoning_content?: string;
-  /** Functions that it asks for. */
+  /** The model's calls of tools. */
   tool_calls?: ChatToolCall[];
 }
 
 /** A token and its log probability. */
 export interface TokenLogprob {
-  /** Its text. */
+  /** The token's text. */
   token: string;
-  /** The token in bytes: one need not be whole characters. */
+  /** The token's bytes, which need not be whole characters. */
   bytes: number[];
   /** Natural logarithm of its probability. */
   logprob: number;
 }
 
-/** Log probabilities of a chat's answer, of all its tokens: of thoughts and calls too. A stream has them with the piece that they complete. */
+/**
+ * Log probabilities of all tokens of a chat's answer, thoughts and calls included. A stream has them with the piece
+ * that they complete.
+ */
 export interface ChatLogprobs {
-  /** In the answer's order. */
+  /** The tokens in the answer's order. */
   content: (TokenLogprob & { top_logprobs: TokenLogprob[] })[];
-  /** There are none. */
+  /** Always null. */
   refusal: null;
 }
 
@@ -218,7 +233,7 @@ export interface CompletionLogprobs {
   tokens: string[];
   /** Their log probabilities. */
   token_logprobs: number[];
-  /** By text; of tokens with the same text the likeliest. */
+  /** Log probabilities of the likeliest tokens, by text; of tokens with equal text the likeliest. */
   top_logprobs: Record<string, number>[];
   /** Where each token begins in the text, in UTF-16 code units. */
   text_offset: number[];
@@ -228,35 +243,40 @@ export interface CompletionLogprobs {
 export interface ChatCompletion extends Head<'chat.completion'> {
   /** The answers, as many as `n`. */
   choices: { index: number; message: AssistantMessage; logprobs: ChatLogprobs | null; finish_reason: FinishReason }[];
-  /** What they cost together. */
+  /** The usage of all answers. */
   usage: CompletionUsage;
 }
 
-/** A chat's whole answer, read. */
+/** A chat's whole answer, with parsed messages. */
 export interface ParsedChatCompletion<T> extends Omit<ChatCompletion, 'choices'> {
   /** The answers, as many as `n`. */
   choices: (Omit<ChatCompletion['choices'][number], 'message'> & { message: ParsedMessage<T> })[];
 }
 
-/** What the model answers, read. */
+/** The model's answer, parsed. */
 export interface ParsedMessage<T> extends Omit<AssistantMessage, 'tool_calls'> {
-  /** What the answer's JSON says; null where there is none, and where it was cut off (`finish_reason` is `length`). */
+  /**
+   * The value of the answer's JSON; null where there is none, and where it was cut off (`finish_reason` is `length`).
+   */
   parsed: T | null;
-  /** Functions that it asks for. `parsed_arguments`: of those that are `strict`, else null, and where they were cut off. */
+  /**
+   * The model's calls of tools. `parsed_arguments`: the parsed arguments of `strict` tools; null for others, and where
+   * they were cut off.
+   */
   tool_calls?: (ChatToolCall & { function: { parsed_arguments: unknown } })[];
 }
 
-/** What is new in a piece of a streamed answer. */
+/** The new part of an answer in a piece of a stream. */
 export interface ChatDelta {
-  /** In the first piece of an answer. */
+  /** Set in the first piece of an answer. */
   role?: 'assistant';
-  /** In the first piece of an answer: always null. */
+  /** Null, in the first piece of an answer. */
   refusal?: null;
-  /** The next piece of what it says. */
+  /** The next piece of the text. */
   content?: string;
-  /** The next piece of what it thinks. Not among OpenAI's. */
+  /** The next piece of the thoughts. Not among OpenAI's. */
   reasoning_content?: string;
-  /** Functions that it asks for, by their number in the answer: id and name come first, then the arguments as they grow. */
+  /** Calls of tools, by their number in the answer: id and name come first, then the arguments as they grow. */
   tool_calls?: {
     index: number;
     id?: string;
@@ -267,46 +287,46 @@ export interface ChatDelta {
 
 /** A piece of a chat's answer. */
 export interface ChatCompletionChunk extends Head<'chat.completion.chunk'> {
-  /** What is new in one of the answers; in the last piece with `include_usage`, none. */
+  /** The new part of one of the answers; empty in the last piece with `include_usage`. */
   choices: { index: number; delta: ChatDelta; logprobs: ChatLogprobs | null; finish_reason: FinishReason | null }[];
-  /** With `include_usage`: null, and in the last piece what all answers cost. */
+  /** With `include_usage`: the usage of all answers in the last piece, null in the others. */
   usage?: CompletionUsage | null;
 }
 
 /** A plain completion, whole or a piece of one. */
 export interface Completion extends Head<'text_completion'> {
-  /** The answers, as many as prompts times `n`; in a stream what is new in one of them. */
+  /** The answers, `n` for each prompt; in a stream the new part of one of them. */
   choices: {
     index: number;
     text: string;
     logprobs: CompletionLogprobs | null;
     finish_reason: 'stop' | 'length' | null;
   }[];
-  /** What they cost together; in a stream only with `include_usage`, in the last piece. */
+  /** The usage of all answers; in a stream only with `include_usage`, in the last piece. */
   usage?: CompletionUsage | null;
 }
 
-/** What a call can have beside its parameters. */
+/** Options of a call beside its parameters. */
 export interface RequestOptions {
   /** Aborts the call: promise and iteration reject with code ABORTED. */
   signal?: AbortSignal | null;
-  /** As that of {@link GenerateOptions}, for each answer. Not among OpenAI's. */
+  /** Reports progress, as `onProgress` of {@link GenerateOptions}, for each answer. Not among OpenAI's. */
   onProgress?: (progress: Progress) => void;
 }
 
 /** Parameters of `embeddings.create`. */
 export interface EmbeddingParams {
-  /** Texts. Tokens are not taken. */
+  /** The texts to embed. Tokens are not accepted. */
   input: string | readonly string[];
-  /** The loaded one's name, or nothing. */
+  /** The loaded model's name, which is the default. */
   model?: string | null;
-  /** How many numbers of each are kept. */
+  /** How many dimensions of each vector are returned. */
   dimensions?: number | null;
-  /** `base64`: as bytes of f32, little-endian. */
+  /** `base64`: vectors as little-endian bytes of f32. */
   encoding_format?: 'float' | 'base64' | null;
-  /** Not OpenAI's: as {@link EmbedOptions.prompt}. */
+  /** The prompt put before each text, as {@link EmbedOptions.prompt}. Not among OpenAI's. */
   prompt?: string | null;
-  /** Changes nothing. */
+  /** Has no effect. */
   user?: string | null;
 }
 
@@ -314,7 +334,7 @@ export interface EmbeddingParams {
 export interface EmbeddingResponse {
   /** Always `list`. */
   object: 'list';
-  /** Of each text, in their order. */
+  /** The embedding of each text, in the order of the texts. */
   data: { object: 'embedding'; index: number; embedding: number[] | string }[];
   /** The engine's name of the model. */
   model: string;

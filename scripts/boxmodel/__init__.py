@@ -1,1 +1,1 @@
-"""Makes the model in the box: data, tokenizer, training, export, evaluation, card."""
+"""Makes the bundled model: data, tokenizer, training, export, evaluation, card."""

@@ -19,12 +19,12 @@ DOCUMENTS = 0.02  # plain stories among the chats
 @dataclass
 class Batch:
     tokens: np.ndarray  # (rows, C) int64
-    targets: np.ndarray  # (rows, C) int64, IGNORE outside of what the assistant says
+    targets: np.ndarray  # (rows, C) int64, IGNORE outside of the assistant's turns
     chats: np.ndarray  # (rows, C) int32, the number of the chat that a token belongs to; 0 is padding
 
 
 class Packer:
-    """Batch number i is a function of (seed, i) alone, so a resumed run goes on with the same text."""
+    """Batch number i is a function of (seed, i) alone, so that a resumed run continues with the same text."""
 
     def __init__(self, tokenizer: Tokenizer, seed: int, rows: int):
         self.tokenizer, self.seed, self.rows = tokenizer, seed, rows
@@ -65,7 +65,7 @@ class Packer:
         return [self.piece(c, e.ids) for c, e in zip(chats, encoded, strict=True)]
 
     def batch(self, index: int) -> Batch:
-        """Best fit of pieces into `rows` rows; what is longer than a row is cut at the row's end."""
+        """Best fit of pieces into `rows` rows; longer pieces are cut at the row's end."""
         rng = Random(f"batch:{self.seed}:{index}")
         C, rows = SHAPE.C, self.rows
         out = Batch(*(np.zeros((rows, C), dtype=d) for d in (np.int64, np.int64, np.int32)))

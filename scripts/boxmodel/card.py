@@ -67,7 +67,7 @@ mistakes, about {wrong} in 100 questions like the ones it was trained for.
 
 
 def write(path: Path, rows: list[dict], plan: Training, facts_file: Path, model_file: Path, checked: int) -> None:
-    """`facts_file` is what training wrote beside its checkpoint; `rows` the reference answers."""
+    """Writes the card. `facts_file` was written by training beside its checkpoint; `rows` are the reference answers."""
     facts, s = json.loads(facts_file.read_text()), SHAPE
     counts: dict[str, list[int]] = {}
     for row in rows:

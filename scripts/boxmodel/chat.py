@@ -1,4 +1,4 @@
-"""The chat template: rendered by Jinja as every engine does it, and by plain Python for millions of training chats."""
+"""The chat template: rendered by Jinja, as engines do, and by plain Python for millions of training chats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def render(messages: list[dict], tools: list[dict] | None = None, add_generation
 
 
 def render_fast(messages: list[dict], tools: list[dict] | None = None) -> str:
-    """The same text for training chats, whose messages are plain; `check.py` compares the two."""
+    """The text of `render` for training chats, whose messages are plain; `check.py` compares both."""
     out, rest = [], messages
     system = messages[0]["content"] if messages[0]["role"] == "system" else ""
     if system or tools:

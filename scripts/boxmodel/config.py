@@ -1,4 +1,4 @@
-"""Every number that decides what the model becomes."""
+"""All sizes and settings of the model and its training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chats out of exchanges: one or several, with system messages, and with what was said early asked for late."""
+"""Chats composed of one or several exchanges, with system messages, and with late questions about early statements."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def training_exchange(rng: Random, sample) -> Exchange:
 
 
 def plain(message: Message, terse: bool = False) -> Message:
-    """The message as the template takes it; the short form where the system message asks for it."""
+    """The message for the template; in its short form where the system message asks for that."""
     content = message.get("short") if terse else None
     return {"role": message["role"], "content": message["content"] if content is None else content}
 

@@ -1,4 +1,4 @@
-"""How many held-out questions are answered exactly, and the reference answers that engines are compared with."""
+"""The number of held-out questions that are answered exactly, and the reference answers that engines are compared with."""
 
 from __future__ import annotations
 

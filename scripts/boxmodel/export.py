@@ -19,7 +19,7 @@ LICENSE = "apache-2.0"
 
 
 def interleave(weight: np.ndarray, heads: int) -> np.ndarray:
-    """Rows of q or k from halves that turn together to neighbours that turn together, llama.cpp's order."""
+    """Reorders rows of q or k from rotation of halves to rotation of neighbours, llama.cpp's order."""
     rows, K = weight.shape
     return weight.reshape(heads, 2, rows // heads // 2, K).swapaxes(1, 2).reshape(rows, K)
 
@@ -31,7 +31,7 @@ def halve(weight: np.ndarray, heads: int) -> np.ndarray:
 
 
 def heads_of(name: str, shape: Shape) -> int:
-    """How many heads the rows of a tensor hold that must be reordered; 0 for all other tensors."""
+    """The number of heads of a tensor whose rows must be reordered; 0 for all other tensors."""
     return shape.H if name.endswith("attn_q.weight") else shape.G if name.endswith("attn_k.weight") else 0
 
 

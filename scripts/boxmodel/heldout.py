@@ -1,4 +1,4 @@
-"""The 500 held-out questions: every one's last question has a held-out key; what comes before it may be trained."""
+"""The 500 held-out items: each one's last question has a held-out key; earlier questions may be trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is held out, decided by a hash of a question's content and never by its wording.
+"""The held-out split, decided by a hash of a question's content and never by its wording.
 
 Every question carries a key such as `add:17:25`. The hash of the key puts it into the training side or the held-out
 side for ever, so no phrasing of a held-out question can enter the training text. `normalise` gives the form in which
@@ -25,7 +25,7 @@ def bucket(text: str) -> int:
 def held_out(key: str) -> bool:
     """Whether the question with this key belongs to the held-out side."""
     kind, _, rest = key.partition(":")
-    percent = PERCENT.get(kind, 0)  # facts that can be learned nowhere else are never held out
+    percent = PERCENT.get(kind, 0)  # kinds whose facts cannot be learned from other questions are never held out
     # Two directions of one fact are never both held out: the fact is learned from the other.
     if kind in ("spell", "reverse"):
         return 0 <= bucket("word:" + rest) - (50 if kind == "reverse" else 0) < percent

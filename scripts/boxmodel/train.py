@@ -1,4 +1,4 @@
-"""Training in time slices: stops after `max_seconds` with a checkpoint from which the next slice goes on."""
+"""Training in time slices: stops after `max_seconds` with a checkpoint, from which the next slice continues."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The embedding model in the box: how it is made, and what it is worth."""
+"""The bundled embedding model: data, training, export, evaluation."""

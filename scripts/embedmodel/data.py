@@ -1,4 +1,4 @@
-"""Which texts belong together, and what of them is trained on."""
+"""Pairs of texts, and their split into training and held-out ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Texts:
 
 
 def reword(query: str, others: dict[str, list[str]], dice: random.Random) -> str | None:
-    """A query with words of the same meaning in place of half of those that have such, at least one."""
+    """A query with half of the words that have synonyms, at least one, replaced by these."""
     words = query.split()
     places = [i for i, word in enumerate(words) if word.isalpha() and len(word) > 3 and others.get(word.lower())]
     if not places:
@@ -36,7 +36,7 @@ def reword(query: str, others: dict[str, list[str]], dice: random.Random) -> str
 
 
 def sentence(passage: str, dice: random.Random) -> str | None:
-    """One of several sentences."""
+    """A random sentence of a passage; None where it has fewer than three."""
     found = [s for s in re.split(r"(?<=[.!?]) ", passage) if 5 <= len(s.split()) <= 40]
     return dice.choice(found) if len(found) > 2 else None
 

@@ -1,4 +1,4 @@
-"""What the shipped file finds among the held-out passages, beside BM25 and the teacher."""
+"""Evaluates the shipped file's retrieval among the held-out passages, beside BM25 and the teacher."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .train import Tokens, embed
 
 
 def ranks(scores: np.ndarray, wanted: list[int]) -> np.ndarray:
-    """At which place, from 1 on, each query has its passage."""
+    """The rank, from 1 on, of each query's passage."""
     own = scores[np.arange(len(wanted)), wanted][:, None]
     return 1 + (scores > own).sum(1)
 
@@ -50,7 +50,7 @@ def compare(made: Texts, work: Path, model: Path) -> dict[str, dict[str, dict[st
         asked = bm25s.tokenize([texts[q] for q in queries], stopwords="en", return_ids=False, show_progress=False)
         scores = {"BM25": np.stack([index.get_scores(query) if query else np.zeros(len(passages)) for query in asked])}
         scores |= {name: v[queries] @ v[passages].T for name, v in vectors.items()}
-        # Equal scores, such as none at all, count as before it.
+        # Ties, as of zero scores, are broken at random.
         result[kind] = {name: figures(ranks(s + np.random.default_rng(1).random(s.shape) * 1e-6, wanted)) for name, s in scores.items()}
         result[kind] = {name: {**f, "queries": len(pairs), "passages": len(passages)} for name, f in result[kind].items()}
     return result

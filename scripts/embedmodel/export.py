@@ -39,7 +39,7 @@ def write(student: Path, tokenizer: Path, to: Path) -> None:
     out.add_quantization_version(gguf.GGML_QUANT_VERSION)
     out.add_tokenizer_model("bert")
     out.add_tokenizer_pre("default")
-    # llama.cpp marks the beginnings of words, not what continues them.
+    # llama.cpp marks the beginnings of words, not their continuations.
     out.add_token_list([t if t in SPECIAL else t[2:] if t.startswith("##") else "\u2581" + t for t in tokens])
     kinds = {t: gguf.TokenType.CONTROL for t in SPECIAL} | {UNKNOWN: gguf.TokenType.UNKNOWN}
     out.add_token_types([kinds.get(t, gguf.TokenType.NORMAL) for t in tokens])

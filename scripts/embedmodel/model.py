@@ -1,4 +1,4 @@
-"""BERT in plain PyTorch: the student that is trained, and the teacher that is read."""
+"""BERT in plain PyTorch: the student, which is trained, and the teacher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tests/data/box/embed.json: questions, passages of which each answers one, and what PyTorch makes of both with the shipped weights."""
+"""tests/data/box/embed.json: questions, a passage that answers each, and PyTorch's embeddings of both with the shipped weights."""
 
 from __future__ import annotations
 

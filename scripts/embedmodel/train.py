@@ -1,4 +1,4 @@
-"""Training on one GPU: what the teacher makes of a batch, and which passage belongs to which query. Needs torch, numpy and tokenizers."""
+"""Training on one GPU, by the teacher's similarities and the contrast of pairs. Needs torch, numpy and tokenizers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .model import Bert
 
 
 class Tokens:
-    """The tokens of all texts, one after another."""
+    """The tokens of all texts, concatenated."""
 
     def __init__(self, tokenizer: Path, texts: list[str], most: int) -> None:
         made = Tokenizer.from_file(str(tokenizer))
@@ -51,7 +51,7 @@ def embed(model: Bert, tokens: Tokens, which: np.ndarray, device: str, rows: int
 
 
 def recall(made: Tensor, pairs: list[tuple[int, int]], most: int = 10) -> float:
-    """Of how many queries the passage is among the ten nearest of all that are held out."""
+    """The share of queries whose passage is among the ten nearest of all held-out ones."""
     passages = sorted({p for _, p in pairs})
     place = {p: i for i, p in enumerate(passages)}
     scores = made[[q for q, _ in pairs]].float() @ made[passages].float().T
@@ -64,7 +64,7 @@ def loss_of(student: tuple[Tensor, Tensor], taught: tuple[Tensor, Tensor], bridg
     scores, wanted = (a[0] @ a[1].T / TRAINING.temperature for a in (student, taught))
     agree = sum(functional.kl_div(s.log_softmax(-1), w.softmax(-1), reduction="batchmean") for s, w in ((scores, wanted), (scores.T, wanted.T)))
     own = torch.arange(len(scores), device=scores.device)
-    # What the teacher finds nearer than the pair itself may be right as well.
+    # Passages that the teacher finds nearer than the pair's own may be right too, and are masked.
     better = (wanted > wanted.diagonal()[:, None]) & ~torch.eye(len(own), dtype=torch.bool, device=own.device)
     contrast = functional.cross_entropy(scores.masked_fill(better, -1e4), own)
     return near + agree + TRAINING.contrast * contrast

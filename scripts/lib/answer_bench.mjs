@@ -1,4 +1,4 @@
-// npm run bench -- --answer-end: how long the end of an answer takes, from its last token on the page to the result.
+// npm run bench -- --answer-end: the time from an answer's last token on the page to its result.
 import { CodedError } from './headless.mjs';
 
 /** Runs in the page. */

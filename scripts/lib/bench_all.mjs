@@ -1,28 +1,34 @@
-// One table of every shape and lane that we watch (bench/all.json), and what has become of each since an earlier one.
+// A table of all watched shapes and lanes (bench/all.json), and its comparison with an earlier table.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './env.mjs';
 
-/** What is measured, as parameters of the bench page; `context`, where given, is the length of the prompt that decoding comes after. */
+/**
+ * The measured rows, as parameters of the bench page; `context`, where given, is the length of the prompt before
+ * decoding.
+ */
 export const ALL = JSON.parse(readFileSync(join(root, 'bench', 'all.json'), 'utf8'));
 
-/** A share by which two runs on one machine differ without a reason. */
+/** The share by which two runs on one machine differ by chance. */
 const NOISE = 0.03;
 
-/** Both runs of a row: decoding after 1,024 tokens, or as many as it says, and reading a prompt of 512, or of these. */
+/**
+ * Both runs of a row: decoding after `context` tokens, and reading a prompt of 512 tokens, or of `context` where that
+ * is given.
+ */
 export function runsOf({ context = 1024, ...row }) {
   const long = context > 1024;
   const decode = { ...row, prompt: context, gen: 128, runs: long ? 3 : 5 };
   return long ? { decode } : { decode, prompt: { ...row, prompt: 512, gen: 16, runs: 3 } };
 }
 
-/** A row's name: what of it is not as usual. */
+/** A row's name: its shape and type, and its differences from the default. */
 export function nameOf({ shape, quant, lane, kv, subgroups, context }) {
   const how = [lane, kv && `kv ${kv}`, subgroups === '0' && 'no subgroups', context && `at ${context}`].filter(Boolean);
   return [shape, quant, how.length > 0 ? `(${how.join(', ')})` : ''].join(' ').trim();
 }
 
-/** What is kept of a row. */
+/** The figures of a row that are stored. */
 export function figuresOf(row, { decode, prompt }) {
   const { vendor, name } = decode.adapter;
   return {
@@ -38,7 +44,7 @@ export function figuresOf(row, { decode, prompt }) {
   };
 }
 
-/** The table, in Markdown. Of a row that failed the error is said. With an earlier table each figure's ratio to it. */
+/** The table, in Markdown. A failed row has its error. With an earlier table each figure has its ratio to that. */
 export function tableOf(rows, earlier) {
   const ratio = (row, figure) => {
     const before = earlier?.find(({ name }) => name === row.name)?.[figure];
@@ -57,7 +63,7 @@ export function tableOf(rows, earlier) {
   ].join('\n');
 }
 
-/** The rows that have become slower by more than two runs differ anyway, failed, or are not there any more. */
+/** The rows that have become slower by more than `NOISE`, failed, or are missing. */
 export function regressions(rows, earlier) {
   return earlier.flatMap((before) => {
     const now = rows.find(({ name }) => name === before.name);

@@ -1,4 +1,4 @@
-// Which browser the tests and `npm run generate` drive, and with which flags.
+// The browser that the tests and `npm run generate` drive, and its flags.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ask, childEnv, root } from './env.mjs';
@@ -29,7 +29,7 @@ export async function findBrowser() {
   return existsSync(chromium.executablePath()) ? chromium.executablePath() : null;
 }
 
-/** Ubuntu's /usr/bin/chromium-browser is a script that only asks for the snap. */
+/** Whether a path is Ubuntu's /usr/bin/chromium-browser, a stub that installs the snap. */
 function isSnapStub(path) {
   return (
     process.platform === 'linux' && path.endsWith('-browser') && readFileSync(path).subarray(0, 4096).includes('snap')
@@ -49,7 +49,7 @@ export async function findDriver() {
   );
 }
 
-/** Whether Linux shows a GPU: without one Chromium has to be told to use its software adapter. */
+/** Whether Linux has a GPU device: without one Chromium needs flags to use its software adapter. */
 export function hasGpu() {
   if (process.platform !== 'linux') return true;
   const dri = existsSync('/dev/dri') ? readdirSync('/dev/dri') : [];
@@ -57,8 +57,8 @@ export function hasGpu() {
 }
 
 /**
- * SwiftShader, and workgroup memory that is cleared by a loop in the shader. With the Vulkan extension for it SwiftShader compiles a store for every word:
- * four fifths of the time that a model takes to load.
+ * SwiftShader, with workgroup memory cleared by a loop in the shader. With the Vulkan extension for that SwiftShader
+ * compiles a store for every word, which takes four fifths of a model's loading time.
  */
 const SOFTWARE = [
   '--use-webgpu-adapter=swiftshader',
@@ -85,7 +85,7 @@ export function browserFlags() {
   return flags;
 }
 
-/** Writes what wasm-bindgen-test-runner reads from the crate's root: which browser, which flags. */
+/** Writes the configuration of wasm-bindgen-test-runner, browser and flags, to the crate's root. */
 export function writeWebdriver(binary) {
   const path = join(root, 'webdriver.json');
   const text = `${JSON.stringify({ 'goog:chromeOptions': { binary, args: ['--headless=new', ...browserFlags()] } }, null, 2)}\n`;

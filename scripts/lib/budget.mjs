@@ -1,23 +1,25 @@
-// What runners may take of the processor: tests/budgets.json says it in units of a small fixed job, which this machine does first, so that it holds on
-// quick machines and slow ones. Whole process trees count, browsers with theirs; compilers and all that they start do not.
+// Budgets of processor time for runners: tests/budgets.json has them in units of a small fixed job, which this machine
+// runs first, so that they hold on quick machines and slow ones. Whole process trees count, browsers' included;
+// compilers and their child processes do not.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './env.mjs';
 
 const FILE = join(root, 'tests', 'budgets.json');
 /**
- * A runner that takes more than so many times its budget has failed. Budgets are those of the slowest machine at hand: a unit says how quick a core is at
- * arithmetic, and what browsers and drivers compile takes up to 1.6 times as many units where memory is slow.
+ * A runner fails that takes more than this many times its budget. Budgets are those of the slowest available machine: a
+ * unit measures a core's arithmetic, and compilation by browsers and drivers takes up to 1.6 times as many units where
+ * memory is slow.
  */
 const MOST = 1.5;
-/** Runners that are only warned about: Mesa keeps compiled shaders, so that an edit of many costs once what it does not cost again. */
+/** Runners that only get a warning: Mesa caches compiled shaders, so that an edit of many shaders costs more once. */
 const WARNED = ['native'];
-/** How often processes are looked at, in milliseconds, and their clock, a second. */
+/** The interval of sampling processes, in milliseconds, and the ticks of their clock a second. */
 const LOOK_MS = 250;
 const TICKS = 100;
 const COMPILERS = /^(cargo|rustc|rustdoc|cc|ld|lld|rust-lld|wasm-opt|millrace-bind|esbuild)/;
 
-/** Seconds of the processor for the fixed job, a second or so: what a unit is here. */
+/** Processor seconds of the fixed job on this machine, about one: the unit. */
 export function unitSeconds() {
   const began = process.cpuUsage();
   let hash = 0x811c9dc5;
@@ -26,7 +28,7 @@ export function unitSeconds() {
     hash ^= hash >>> 15;
   }
   const { user, system } = process.cpuUsage(began);
-  // What nobody uses need not be computed.
+  // Uses the result, so that the loop is not optimized away.
   return (user + system) / 1e6 + (hash === 0 ? 1e-9 : 0);
 }
 
@@ -48,9 +50,12 @@ function processOf(pid) {
   }
 }
 
-/** Follows processes and all that they start, also what outlives them: a browser leaves its own to the system. Where /proc is, that is on Linux. */
+/**
+ * Follows processes and their descendants, also those that outlive them, as a browser's do. Only on Linux, which has
+ * /proc.
+ */
 export class Meter {
-  /** By process: whose it is, what it has taken so far, whether it compiles. */
+  /** By process: its runner, its ticks so far, and whether it compiles. */
   #seen = new Map();
   #timer;
 
@@ -64,7 +69,7 @@ export class Meter {
     clearInterval(this.#timer);
   }
 
-  /** What `run` is to call when it has started a process of this runner's. */
+  /** The callback for `run`'s `started`: follows a process of this runner. */
   follow(runner) {
     return (pid) => {
       const found = process.platform === 'linux' ? processOf(pid) : null;
@@ -92,7 +97,7 @@ export class Meter {
     for (const one of all.values()) known(one);
   }
 
-  /** Seconds of the processor that a runner's processes have taken so far; 0 where the system does not say. */
+  /** Processor seconds of a runner's processes so far; 0 where the system does not tell. */
   seconds(runner) {
     let ticks = 0;
     for (const entry of this.#seen.values()) if (entry.runner === runner && !entry.compiles) ticks += entry.ticks;
@@ -105,15 +110,15 @@ export function budgets() {
   return JSON.parse(readFileSync(FILE, 'utf8'));
 }
 
-/** Writes what these runners took as their budgets; the others' stay. */
+/** Writes the units of these runners as their budgets; other budgets stay. */
 export function writeBudgets(units) {
   const all = Object.entries({ ...budgets(), ...units }).map(([name, value]) => [name, Math.round(value)]);
   writeFileSync(FILE, `${JSON.stringify(Object.fromEntries(all.sort(([a], [b]) => (a < b ? -1 : 1))), null, 2)}\n`);
 }
 
 /**
- * What is to be said of a runner that has taken so many units: null where it kept to its budget, or has none, else `{ text, fails }`. It only fails
- * where the same is done as where budgets are written (`judged`).
+ * The verdict on a runner that has taken `units` units: null where it kept to its budget, or has none, else `{ text,
+ * fails }`. It only fails where it does the same work as when budgets are written (`judged`).
  */
 export function overBudget(runner, units, budget, judged) {
   if (budget === undefined || units <= budget * MOST) return null;

@@ -1,4 +1,5 @@
-// Cargo's target folder, which clones share: who builds there and takes what was built does both while nobody else does. Tests run from copies.
+// Cargo's target folder, which clones share: building and copying the results are done under a lock. Tests run from
+// copies.
 import {
   copyFileSync,
   existsSync,
@@ -14,7 +15,7 @@ import { basename, dirname, join } from 'node:path';
 import { locked } from './lock.mjs';
 import { root, run, say, targetDir } from './env.mjs';
 
-/** Does `work`, which builds with this profile of Cargo's and takes away what it has built, while nobody else does so. */
+/** Does `work`, which builds with this profile of Cargo's and copies the results, under the profile's lock. */
 export function alone(work, profile = 'dev') {
   return locked(
     join(targetDir, '.building', profile),
@@ -27,32 +28,32 @@ export function alone(work, profile = 'dev') {
 }
 
 /**
- * Cargo takes what it built for another clone for its own where the sources here are older: what is the repository's is compiled again then, what it
- * needs is not.
+ * Cargo takes another clone's build for this one's where the sources here are older: so after a change of clone the
+ * repository's own crates are compiled again, their dependencies are not.
  */
 function ownTarget(profile) {
   const stamp = join(targetDir, `.clone-${profile}`);
-  // A checkout of before there was a lock has built since, with whatever profile.
+  // A checkout of before the lock has built since, with any profile.
   if (existsSync(join(targetDir, '.clone')))
     for (const name of readdirSync(targetDir))
       if (name.startsWith('.clone')) rmSync(join(targetDir, name), { force: true });
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === root) return;
   const now = new Date();
   const crates = readdirSync(join(root, 'crates')).map((name) => join('crates', name));
-  // What a build script makes of other files depends on it.
+  // Build scripts' outputs depend on their build.rs.
   for (const path of ['.', ...crates].flatMap((crate) => [join(crate, 'src', 'lib.rs'), join(crate, 'build.rs')]))
     if (existsSync(join(root, path))) utimesSync(join(root, path), now, now);
   writeFileSync(stamp, root);
 }
 
-/** A copy of a file that nobody else writes. */
+/** A private copy of a file. */
 function copied(path, folder) {
   const copy = join(folder, basename(path));
   const { mtimeMs, size } = statSync(path);
   const written = new Date(Math.floor(mtimeMs));
   const old = existsSync(copy) ? statSync(copy) : null;
   if (old?.size === size && old.mtime.getTime() === written.getTime()) return copy;
-  // An executable that runs cannot be written, but replaced.
+  // A running executable cannot be written, only replaced.
   rmSync(copy, { force: true });
   mkdirSync(folder, { recursive: true });
   copyFileSync(path, copy);
@@ -100,14 +101,16 @@ export async function buildTests(cargo, args, { env, into } = {}) {
   return { code, tests, programs };
 }
 
-/** What native tests and the command line are built with. */
+/** Cargo's arguments for native tests and the command line. */
 export const NATIVE = ['--locked', '--workspace', '--features', 'cli,toy'];
 
 /** Options of Cargo that have a value behind them. */
 const VALUED =
   /^(--(test|bin|example|bench|package|exclude|features|profile|target|jobs|config|color|target-dir|manifest-path)|-[pFjZ])$/;
 
-/** What stands behind `npm test -- native --`: what Cargo selects by, names of tests, and what goes to the tests. */
+/**
+ * Splits the arguments behind `npm test -- native --`: Cargo's selection, names of tests, and arguments of the tests.
+ */
 export function nativeArguments(more) {
   const end = more.indexOf('--');
   const [own, tests] = end < 0 ? [more, []] : [more.slice(0, end), more.slice(end + 1)];
@@ -119,7 +122,7 @@ export function nativeArguments(more) {
   return { selected, names, tests };
 }
 
-/** The command line as the native tests have built it: the path of this clone's copy. */
+/** Builds the command line, as the native tests do. Resolves to the path of this clone's copy. */
 export async function commandLine() {
   const { code, programs } = await alone(() => buildTests('cargo', [...NATIVE, '--quiet', '--test', 'native']));
   if (code !== 0 || !programs.millrace) throw new Error('the command line could not be built');

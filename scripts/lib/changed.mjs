@@ -1,4 +1,5 @@
-// What a change can touch: a table of paths, and the runners with those of their tests that are about them. For `npm test -- changed`.
+// The tests that a change can affect: a table of paths, and the runners with the tests of these paths. For `npm test --
+// changed`.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, posix } from 'node:path';
 import { ask, Failure, root } from './env.mjs';
@@ -19,7 +20,7 @@ const PAGES = {
 };
 const ALL_PAGES = [...new Set([...Object.values(PAGES).flat(), ...specs('known')])];
 
-/** What a page asks of the package, whatever computes. */
+/** Tests of the package's interface, on any device. */
 const API = specs(
   'adapters ai_sdk answer_end api configure cpu device_lost documents download embed errors generation grammar hostile hub kill ' +
     'openai options own_worker plan queue recovery run shards storage storage_page supported tokenizer tools www',
@@ -31,8 +32,8 @@ const SCRIPTS = { format: ALL, lint: ALL, browser: specs('scripts') };
 const NOTHING = {};
 
 /**
- * Paths, and what is about them: runners with their tests, or a function that says so. All rows that match count; what no row knows touches
- * everything, and so does what stands behind `EVERYTHING`.
+ * Paths, and the runners with tests of them, or a function that returns these. All matching rows count; a path that no
+ * row matches affects everything, and so do rows with `EVERYTHING`.
  */
 export const EVERYTHING = null;
 export const TABLE = [
@@ -93,7 +94,7 @@ export const TABLE = [
   [/^rustfmt\.toml$/, { format: ALL }],
   [/^tsconfig\.json$/, { types: ALL }],
   [/^(\.github\/|\.editorconfig$|\.gitignore$|deny\.toml$)/, { format: ALL }],
-  // The model in the box answers everywhere.
+  // The bundled model is used everywhere.
   [/^www\/models\/.*\.gguf$|^tests\/data\/(?!tokenizer\/|calls\/)(?!.*\.md$)/, EVERYTHING],
 ];
 
@@ -134,8 +135,8 @@ function using(path) {
 }
 
 /**
- * What changed paths can touch: `{ runners, unknown }`. `runners` has by name `{ only, paths }`: ALL tests or a list, and why; it is null where
- * something may touch everything, which `unknown` names.
+ * The tests that changed paths can affect: `{ runners, unknown }`. `runners` has by name `{ only, paths }`: ALL tests
+ * or a list, and why; it is null where paths may affect everything, which `unknown` lists.
  */
 export function touchedBy(paths, table = TABLE) {
   const runners = {};
@@ -158,7 +159,10 @@ export function touchedBy(paths, table = TABLE) {
   return { runners: unknown.length > 0 ? null : runners, unknown };
 }
 
-/** The paths that differ from a commit, with what is not committed: `{ since, paths }`. Without a commit it is where main was left. */
+/**
+ * The paths that differ from a commit, uncommitted ones included: `{ since, paths }`. The default commit is the branch
+ * point from main.
+ */
 export async function changedPaths(commit) {
   const git = async (...args) => ask('git', args);
   let since = commit;

@@ -1,4 +1,4 @@
-// npm run bench -- --embed: how many texts a second a model makes embeddings of.
+// npm run bench -- --embed: how many texts a second a model embeds.
 import { CodedError } from './headless.mjs';
 
 const TEXTS = [
@@ -7,7 +7,7 @@ const TEXTS = [
   [1, 20],
 ];
 
-/** Runs in the page: texts of so many frequent words of one token each, the same in every run. */
+/** Runs in the page, with texts of a number of frequent words of one token each, the same in every run. */
 async function measure({ model, lane, runs, texts: kinds }) {
   try {
     const { Engine } = await import('/pkg/index.js');
@@ -24,7 +24,7 @@ async function measure({ model, lane, runs, texts: kinds }) {
       const texts = Array.from({ length: count }, () => Array.from({ length }, word).join(' '));
       const times = [];
       let tokens = 0;
-      // The first one also makes what the others find.
+      // The first run also compiles, and does not count.
       for (let run = 0; run <= runs; run += 1) {
         const began = performance.now();
         ({ tokens } = await engine.embed(texts));

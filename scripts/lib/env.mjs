@@ -1,4 +1,4 @@
-// Where things are, how commands are run, and how the scripts speak. Plain Node: this file works before `npm ci` has run.
+// Paths, running of commands, and messages of the scripts. Plain Node: this file works before `npm ci` has run.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -44,7 +44,8 @@ export function childEnv(extra = {}) {
 
 /**
  * Runs a command. Options: `env` (added), `cwd`, `capture` (return the output instead of showing it), `tee` (show it and return it),
- * `quiet` (show it only if the command fails), `stdout` (is called with what comes there, which is not shown), `started` (is called with the
+ * `quiet` (show it only if the command fails), `stdout` (is called with that output, which is not shown), `started` (is
+ * called with the
  * process's id). Resolves to `{ code, output }`; throws `Failure` on a non-zero code unless `check` is false.
  */
 export async function run(
@@ -53,7 +54,7 @@ export async function run(
   { env, cwd = root, capture = false, tee = false, quiet = false, stdout, started, check = true } = {},
 ) {
   const keep = capture || tee || quiet;
-  // What a tool prints goes to stderr too, so that a script's own stdout stays clean.
+  // A tool's output goes to stderr too, so that a script's own stdout stays clean.
   const child = spawn(command, args, {
     cwd,
     env: childEnv(env),
@@ -108,7 +109,7 @@ export function hashOf(inputs) {
   return hash.digest('hex');
 }
 
-/** Runs `work` unless the stamp says that it has been done from the same inputs. Returns whether it ran. */
+/** Runs `work` unless the stamp has the inputs' hash. Returns whether it ran. */
 export async function once(stamp, hash, work) {
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hash) return false;
   await work();

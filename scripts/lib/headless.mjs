@@ -1,4 +1,4 @@
-// A headless browser with a page from our own server, for scripts that run the engine as a user's page would.
+// A headless browser with a page of a local server, for scripts that run the engine as a user's page would.
 import { basename, dirname, join, resolve } from 'node:path';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { chosenBuild, build, BUILDS } from '../build.mjs';
@@ -15,7 +15,7 @@ export class CodedError extends Error {
   }
 }
 
-/** The path of a model on this machine, or null where the model is in the box or on the network. */
+/** The path of a local model, or null where the model is bundled or on the network. */
 export function localModel(model) {
   if (/^https?:\/\//.test(model)) return null;
   if (model === 'builtin') {
@@ -27,7 +27,7 @@ export function localModel(model) {
   return model;
 }
 
-/** The file that reads pictures for a .gguf file, where one lies beside it: of several as src/source/spec.rs chooses. */
+/** The vision tower's file beside a .gguf file, if there is one: of several the one that src/source/spec.rs chooses. */
 function projectorBeside(path) {
   const rank = (name) => ['q8_0', '[^b]f16', 'bf16'].findIndex((type) => new RegExp(type, 'i').test(name)) >>> 0;
   const is = (name) => /mmproj.*\.gguf$/i.test(name);
@@ -40,7 +40,8 @@ function projectorBeside(path) {
 const BLANK = '/headless';
 
 /**
- * Builds the package (MILLRACE_SKIP_BUILD=1: takes the one that is there), serves it and opens a blank page. `local`: a model file or
+ * Builds the package (MILLRACE_SKIP_BUILD=1: uses the existing build), serves it and opens a blank page. `local`: a
+ * model file or
  * folder of this machine; `mounts`: further folders of the server. Resolves to `{ page, model, close }`; `model` is the URL of `local`, or null.
  */
 export async function openPage({ local = null, headed = false, mounts = {} } = {}) {
@@ -60,7 +61,7 @@ export async function openPage({ local = null, headed = false, mounts = {} } = {
         response.writeHead(200, { 'Content-Type': 'text/html' }).end('<!doctype html><title>Millrace</title>');
         return true;
       }
-      // A file's neighbours are nobody's business.
+      // Other files beside the model are not served.
       if (only !== null && path.startsWith('/model/') && !only.includes(path)) {
         response.writeHead(404).end();
         return true;

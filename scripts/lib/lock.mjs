@@ -1,13 +1,14 @@
-// A lock that all clones of a machine share, and that ends with its process: Lamport's bakery, with files for the numbers. Processes that are gone are passed
-// over, and no file is taken for that of another process: its name has the process's id and start.
+// A lock that all clones of a machine share, and that ends with its process: Lamport's bakery, with files for the
+// numbers. Files of ended processes are ignored, and cannot be mistaken for another process's: a file's name has the
+// process's id and start.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** How often who waits looks, in milliseconds. */
+/** The interval of checks while waiting, in milliseconds. */
 const LOOK_MS = 100;
 
-/** When a process began, as the system counts it; null where there is none, or only what is left of it. */
+/** When a process began, by the system's clock; null where there is none, or it is a zombie. */
 function began(pid) {
   if (process.platform === 'linux') {
     try {
@@ -33,10 +34,10 @@ function began(pid) {
 }
 
 const own = `${process.pid}-${began(process.pid)}`;
-/** What this process has asked for, by folder: one after the other. */
+/** The last request of this process by folder; requests run in sequence. */
 const turns = new Map();
 
-/** Who else is there: `[{ kind, number, id }]`. Files of those that are gone are taken away. */
+/** The other processes at the lock: `[{ kind, number, id }]`. Files of ended processes are removed. */
 function others(folder) {
   return readdirSync(folder).flatMap((name) => {
     const [, kind, number, pid, start] = /^(choosing|ticket)-(\d+)-(\d+)-(\w+)$/.exec(name) ?? [];
@@ -49,8 +50,8 @@ function others(folder) {
 }
 
 /**
- * Does `work` while nobody else that locks this folder, here or in another process, does theirs. `waits` is called once if it has to wait. Not to be
- * called within `work`.
+ * Does `work` while holding the lock of this folder, within this process and across processes. `waits` is called once
+ * if it has to wait. Not reentrant: must not be called within `work`.
  */
 export async function locked(folder, work, waits = () => {}) {
   const before = turns.get(folder) ?? Promise.resolve();

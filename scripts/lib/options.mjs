@@ -7,13 +7,13 @@ import { root } from './env.mjs';
 /** Sections, and in each the rows by name. */
 export const table = parse(readFileSync(join(root, 'options.toml'), 'utf8'));
 
-/** What a whole number can be at most where the table does not say: what 32 bits hold. */
+/** The largest whole number where the table has no limit: that of 32 bits. */
 const MOST = 2 ** 32 - 1;
 
 /** `maxTokens` as `max-tokens` or `max_tokens`. */
 export const joined = (name, by) => name.replace(/[A-Z]/g, (letter) => by + letter.toLowerCase());
 
-/** What a row can be, as a sentence (build/options.rs says the same); nothing where its type says it. */
+/** The range of a row's values, as a sentence (as build/options.rs); empty where its type has it. */
 export function range({ kind, least, above, most, unit, bytes }) {
   const limit = most < MOST ? most : undefined;
   if (kind === 'texts') return `Up to ${most} of up to ${bytes} bytes each.`;
@@ -23,7 +23,7 @@ export function range({ kind, least, above, most, unit, bytes }) {
   return least > 0 ? `At least ${least}.` : '';
 }
 
-/** What a comment says of a row. */
+/** The comment of a row. */
 export function about(row) {
   const { doc, default: value, otherwise } = row;
   const fallback =
@@ -44,7 +44,10 @@ function flagOf(name, { kind, flag, only, default: value }) {
 
 const VALUES = { number: 'X', whole: 'N', biases: 'ID=BIAS', variants: 'OPERATION=VARIANT' };
 
-/** The rows of a section that are flags: `{ name, flag, row, value }`, by flag. `but`: those that the script has of its own. */
+/**
+ * The rows of a section that are flags: `{ name, flag, row, value }`, by flag. `but`: flags that the script defines
+ * itself.
+ */
 export function flagsOf(section, but = []) {
   const rows = Object.entries(table[section]).map(([name, row]) => {
     const value = row.kind === 'flag' ? '' : row.kind === 'name' ? row.names.join('|') : (VALUES[row.kind] ?? 'TEXT');
@@ -53,7 +56,7 @@ export function flagsOf(section, but = []) {
   return rows.filter(({ name, flag }) => flag !== null && !but.includes(name));
 }
 
-/** What `parseArgs` gets for flags. */
+/** The `options` of `parseArgs` for flags. */
 export function parsed(flags) {
   const multiple = (kind) => ['texts', 'biases', 'variants'].includes(kind);
   return Object.fromEntries(
@@ -64,7 +67,7 @@ export function parsed(flags) {
   );
 }
 
-/** What `--help` says of flags: two columns. */
+/** The text of `--help` for flags, in two columns. */
 export function help(flags) {
   return flags
     .map(({ flag, row, value }) => {
@@ -78,7 +81,7 @@ export function help(flags) {
 }
 
 /**
- * Options by their names in JavaScript, from what `parseArgs` made of flags. Whether they are in range is for the package to say. `bad` makes an
+ * Options by their names in JavaScript, from the values of `parseArgs`. The package checks their ranges. `bad` makes an
  * error of a message.
  */
 export function optionsOf(flags, given, bad) {

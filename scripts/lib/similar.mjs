@@ -1,6 +1,7 @@
-// Functions of a WebAssembly module in an order in which brotli finds more: of one name and of one size side by side.
+// Orders a WebAssembly module's functions for better compression by brotli: functions of one name and size are
+// adjacent.
 
-/** An unsigned LEB128 number at `at`, and where it ends. */
+/** An unsigned LEB128 number at `at`, and its end. */
 function number(bytes, at) {
   let [value, factor] = [0, 1];
   for (;;) {
@@ -20,7 +21,7 @@ function leb(value) {
 
 const block = (bytes) => Buffer.concat([leb(bytes.length), bytes]);
 
-/** Sections of a module, or of a custom section that is made like one: `{ id, begin, end }` of their contents. */
+/** Sections of a module, or of a custom section with that structure: `{ id, begin, end }` of their contents. */
 function* sections(bytes, at, end) {
   while (at < end) {
     const id = bytes[at];
@@ -44,8 +45,8 @@ function lengths(bytes, { begin }) {
 }
 
 /**
- * The module with names of functions by which wasm-opt's --reorder-functions-by-name sorts them so: what was compiled of one generic function for several
- * types differs in little, and in the hash at the end of its name, which is no order.
+ * The module with names of functions by which wasm-opt's --reorder-functions-by-name sorts them: instances of one
+ * generic function for several types differ in little, and in the hash at the end of their names, which is dropped.
  */
 export function nameBySimilarity(bytes) {
   const all = [...sections(bytes, 8, bytes.length)];
@@ -62,7 +63,7 @@ export function nameBySimilarity(bytes) {
     const [length, text] = number(bytes, long);
     at = text + length;
     let name = bytes.toString('utf8', text, at).replace(/::h[0-9a-f]{16}$/, '');
-    // Without types: <millrace::model::Rope as core::clone::Clone>::clone lies with others' ::clone.
+    // Without types: <millrace::model::Rope as core::clone::Clone>::clone is sorted with other types' ::clone.
     for (let before = ''; before !== name; ) [before, name] = [name, name.replace(/<[^<>]*>/g, '')];
     const size = String(sizes[index - imported.length] ?? 0).padStart(7, '0');
     renamed.push(leb(index), block(Buffer.from(`${name}#${size}#${String(index).padStart(6, '0')}`)));

@@ -1,4 +1,4 @@
-// What a page downloads of the package, as a server sends it: compressed with brotli.
+// The download size of the package's files, compressed with brotli.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
@@ -6,9 +6,9 @@ import { brotliCompressSync, constants } from 'node:zlib';
 /** Files, and the most bytes that they may have together after brotli. */
 const BUDGETS = [
   { files: ['millrace_bg.wasm'], most: 1_450_000 },
-  // Fetched when an answer is first forced into a form.
+  // Fetched with the first constrained answer.
   { files: ['millrace_grammar_bg.wasm'], most: 130_000 },
-  // Fetched where a model runs on the CPU: one of the two.
+  // One of these two is fetched where a model runs on the CPU.
   { files: ['millrace_cpu_relaxed.wasm'], most: 600_000 },
   { files: ['millrace_cpu.wasm'], most: 600_000 },
   { files: ['index.js', 'worker.js'], most: 60_000 },

@@ -1,8 +1,9 @@
-// npm run bench -- --storage: how fast a model arrives in the browser's storage, is verified, and loads from there, beside a plain read of the same bytes.
+// npm run bench -- --storage: how fast a model is downloaded to the browser's storage, verified, and loaded from there,
+// compared with a plain read of its bytes.
 import { writeFileSync } from 'node:fs';
 import { CodedError } from './headless.mjs';
 
-/** Has the system forget what files hold, so that the disk is measured. */
+/** Drops the system's file cache, so that the disk is measured. */
 function dropCaches() {
   try {
     writeFileSync('/proc/sys/vm/drop_caches', '3');
@@ -68,7 +69,7 @@ export function printStorage(report) {
   out(`verify       ${speed(report.verify_ms)}`);
 }
 
-// What runs in the page.
+// Functions that run in the page.
 
 async function fetchModel(model) {
   const { models } = await import('/pkg/index.js');
@@ -96,7 +97,7 @@ async function load(model) {
   return { ms, load_times, wasm_bytes: memory.wasm };
 }
 
-/** All shards through access handles, 4 MiB at a time, by a Worker that does nothing else. */
+/** Reads all shards through access handles, 4 MiB at a time, in a Worker of its own. */
 async function plainRead() {
   const script = async () => {
     const models = await (await navigator.storage.getDirectory()).getDirectoryHandle('millrace');

@@ -1,4 +1,4 @@
-// A browser by the W3C's WebDriver protocol, spoken over HTTP: for Safari, which nothing else drives.
+// A client of the W3C's WebDriver protocol: for Safari, which only that can drive.
 import { spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import { Failure } from './env.mjs';

@@ -14,7 +14,7 @@ from . import compare, engine, families, model_files, reference, shapes, tokeniz
 from .errors import BadArguments, EngineFailed
 
 PROMPT_LENGTHS = (37, 1, 64, 5, 122)
-# With and without a remainder to the chunks in which recurrent layers read.
+# With and without a remainder of the recurrent layers' chunks.
 RANDOM_LENGTHS = (1, 3, 31, 33, 37, 64, 65, 122, 200)
 ENGINES = {"native": ["native"], "browser": ["browser"], "both": ["native", "browser"], "none": []}
 
@@ -58,7 +58,7 @@ def fits(weight_type: str, file_format: str, shape: shapes.Shape) -> bool:
 
 
 def random_jobs(options: argparse.Namespace) -> Iterator[Job]:
-    """As many as asked, each of its own seed: a feed-forward width of none of the shapes, and what else may differ by chance."""
+    """As many jobs as asked for, each with its own seed: a feed-forward width of none of the shapes, and other random choices."""
     for index in range(options.random):
         chance = random.Random(f"{options.seed} {index}")
         family = families.family_named(chance.choice(families.names()))
@@ -99,7 +99,7 @@ def jobs(options: argparse.Namespace) -> Iterator[Job]:
             if fits(weight_type, file_format, shapes.shape_named(name))
         ]
         if family.NAME != "llama":
-            # What types do is llama's to show: here each shape and format with one, another each time.
+            # Weight types are covered by llama: here each shape and format has one, in rotation.
             pairs = list(dict.fromkeys((name, file_format) for name, _, file_format in every))
             types = {pair: [kind for name, kind, file_format in every if (name, file_format) == pair] for pair in pairs}
             every = [(name, types[name, file_format][i % len(types[name, file_format])], file_format) for i, (name, file_format) in enumerate(pairs)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-# What NFKC does to some, what SentencePiece adds (white space, what has no width), and rules that begin alike.
+# Some rules of NFKC, SentencePiece's additions (white space, zero-width characters), and rules with a common prefix.
 RULES = {
     "ﬁ": "fi", "ﬀ": "ff", "ﬃ": "ffi", "½": "1⁄2", "①": "1", "㍿": "株式会社", "Ａ": "A", "ｂ": "b", "！": "!", "ﾊﾟ": "パ", "ｶ": "カ",
     "e\u0301": "é", "a\u0308": "ä", "n\u0303": "ñ", "u\u0308\u0304": "ǖ", "u\u0308": "ü", "\u1112\u1161\u11ab": "\ud55c",

@@ -1,4 +1,4 @@
-"""Chat templates in the styles that models ship: written here, not copied, so that they may hold every idiom at once."""
+"""Chat templates in the styles of published models: written here, not copied, so that they have every idiom at once."""
 
 LLAMA3 = """\
 {{- bos_token }}
@@ -199,7 +199,7 @@ LLAMA2 = """\
 {% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}\
 {% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}"""
 
-# Plain text between tags at the start of lines: what trim_blocks and lstrip_blocks do is visible in the output.
+# Plain text between tags at the start of lines: makes the effects of trim_blocks and lstrip_blocks visible.
 ZEPHYR = """\
 {% for message in messages %}
 {% if message['role'] == 'user' %}

@@ -1,4 +1,4 @@
-"""Decides whether the engine agrees with the reference, and says where it does not."""
+"""Decides whether the engine agrees with the reference, and reports where it does not."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Calls the engine, through the command line that users have, and reads what it says."""
+"""Runs the engine by its command line, and parses its output."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from .errors import EngineFailed
 from .reference import Reference
 
 ROOT = Path(__file__).resolve().parents[2]
-# A first call builds the engine, or downloads a browser.
+# The first call builds the engine, or downloads a browser.
 LIMIT_SECONDS = 1800
 
 
@@ -31,7 +31,7 @@ def command_of(engine: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the engine computed for the reference's tokens."""
+    """The engine's results for the reference's tokens."""
 
     logits: np.ndarray  # (positions, V) f32, for the same positions as the reference's
     next_token: int
@@ -41,7 +41,7 @@ class Answer:
 def run(engine: str, model: Path, reference: Reference, options: list[str]) -> Answer:
     """Feeds the reference's tokens: the prompt through prefill, the rest one by one through decoding.
 
-    Raises EngineFailed with what the engine printed.
+    Raises EngineFailed with the engine's output.
     """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "logits.json"

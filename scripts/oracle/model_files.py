@@ -1,6 +1,6 @@
 """Writes one model as a GGUF file or as a Hugging Face folder, and reads it back for the reference.
 
-The reference always runs on what was read back, so that rounding by the file's types is on both sides of a comparison.
+The reference always runs on the weights that were read back, so that both sides have the rounding of the file's types.
 """
 
 import json
@@ -30,9 +30,10 @@ class Recipe:
     file_format: str
     seed: int
     shards: bool = False
-    # About Hugging Face folders only: config.json and tokenizer_config.json as transformers 4 wrote them, which is what most folders still have.
+    # For Hugging Face folders only: config.json and tokenizer_config.json in transformers 4's format, which most
+    # folders have.
     old_config: bool = False
-    # About GGUF files only: bytes that tensor data is aligned to, and the format's version (2 and 3 differ in the number).
+    # For GGUF files only: alignment of tensor data in bytes, and the format's version (2 and 3 differ in the number).
     alignment: int = 32
     version: int = 3
 
@@ -53,7 +54,7 @@ def random_model(recipe: Recipe, tokenizer: MadeTokenizer) -> PreTrainedModel:
 
 
 def write(recipe: Recipe, tokenizer: MadeTokenizer, folder: Path) -> tuple[Path, PreTrainedModel]:
-    """Writes the model below `folder`; returns what the engine's --model takes, and the reference model, in f32."""
+    """Writes the model below `folder`; returns the path for the engine's --model, and the reference model, in f32."""
     folder.mkdir(parents=True, exist_ok=True)
     model = random_model(recipe, tokenizer)
     if recipe.file_format == "gguf":
@@ -72,12 +73,12 @@ def write(recipe: Recipe, tokenizer: MadeTokenizer, folder: Path) -> tuple[Path,
 
 
 def left_out(recipe: Recipe, name: str) -> bool:
-    """Whether a GGUF file of the language model has no such parameter."""
+    """Whether a GGUF file of the language model lacks the parameter."""
     return getattr(recipe.family, "left_out", lambda name: False)(name)
 
 
 def weights(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tensor]]:
-    """By name what a file holds: the parameters, and after them buffers that are no mere tables, such as biases that choose experts."""
+    """A file's tensors by name: the parameters, then buffers that are not derived tables, such as biases of routers."""
     yield from model.named_parameters()
     kept = model.state_dict()
     yield from ((name, buffer) for name, buffer in model.named_buffers() if name in kept)
@@ -91,7 +92,7 @@ def gguf_names(recipe: Recipe, model: PreTrainedModel) -> dict[str, list[str]]:
     for name, _ in weights(model):
         if left_out(recipe, name):
             continue
-        # Of a model that reads more than text.
+        # The language model's part of a multimodal model.
         known = table.get_name(name.replace("language_model.", ""), try_suffixes=(".weight", ".bias"))
         names[name] = parts(name) or ([known] if known else [])
     missing = [name for name, mapped in names.items() if not mapped]
@@ -162,7 +163,7 @@ def write_folder(recipe: Recipe, model: PreTrainedModel, tokenizer: MadeTokenize
 
 
 def as_published(recipe: Recipe, model: PreTrainedModel, folder: Path, kind: torch.dtype) -> None:
-    """Gives a folder of one file the tensors that published ones have, where transformers writes others."""
+    """Replaces the tensors of a folder of one file by those of published folders, where transformers writes others."""
     unread = getattr(recipe.family, "unread_tensors", lambda config: {})(model.config)
     arranged = getattr(recipe.family, "arranged", None)
     if unread or arranged:
@@ -172,9 +173,9 @@ def as_published(recipe: Recipe, model: PreTrainedModel, folder: Path, kind: tor
 
 
 def age_config(path: Path, family: ModuleType) -> None:
-    """Rewrites config.json with the keys of transformers 4: rope_theta, rope_scaling, torch_dtype, and what the family's first folders say."""
+    """Rewrites config.json with the keys of transformers 4: rope_theta, rope_scaling, torch_dtype, and the family's first keys."""
     config = json.loads(path.read_text())
-    # Of those that rotate.
+    # Models with rotations.
     if rope := config.pop("rope_parameters", None):
         config["rope_theta"] = rope.pop("rope_theta")
         config["rope_scaling"] = rope if rope["rope_type"] != "default" else None

@@ -1,6 +1,6 @@
 """Folders whose matrices lie in two tensors, as published ones do: 8-bit floats, or MXFP4 of gpt-oss' experts, and their scales.
 
-What they mean is computed by PyTorch and, for MXFP4, by transformers' own function.
+Their values are computed by PyTorch and, for MXFP4, by transformers' own function.
 """
 
 import json
@@ -12,7 +12,7 @@ from gguf import GGMLQuantizationType, quants
 from safetensors.torch import load_file, save_file
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
-# name -> the type of what is not packed
+# name -> the type of the other tensors
 TYPES = {"f8": torch.bfloat16, "mxfp4": torch.bfloat16}
 
 BLOCK = 128
@@ -22,7 +22,7 @@ Tensors = dict[str, torch.Tensor]
 
 
 def pack(folder: Path, weight_type: str) -> Tensors:
-    """Packs what a folder of one file holds, and returns what that means, in f32."""
+    """Packs the tensors of a folder of one file, and returns their values, in f32."""
     path = folder / "model.safetensors"
     packed: Tensors = {}
     meant: Tensors = {}
@@ -43,7 +43,7 @@ def pack(folder: Path, weight_type: str) -> Tensors:
 
 
 def eight_bits(name: str, values: torch.Tensor, index: int) -> tuple[Tensors, torch.Tensor]:
-    """By turns with a scale for each 128 rows and columns, for each row, and for all; some in five bits of exponent."""
+    """Alternates scales for each 128 rows and columns, for each row, and for all; some with five bits of exponent."""
     rows, columns = values.shape
     down, across = ((BLOCK, BLOCK), (1, columns), (rows, columns))[index % 3]
     kind = torch.float8_e5m2 if index % 4 == 3 else torch.float8_e4m3fn
@@ -52,7 +52,7 @@ def eight_bits(name: str, values: torch.Tensor, index: int) -> tuple[Tensors, to
         for j in range(scales.shape[1]):
             block = values[i * down : (i + 1) * down, j * across : (j + 1) * across]
             scales[i, j] = block.abs().max() / LARGEST[kind]
-    # Published scales are bfloat16 where they are called inverse ones, f32 elsewhere.
+    # Published scales are bfloat16 where their names say inverse, f32 elsewhere.
     ending = "_scale_inv" if index % 3 != 1 else "_scale"
     scales = scales.to(torch.bfloat16) if ending == "_scale_inv" else scales
     wide = scales.float().repeat_interleave(down, 0)[:rows].repeat_interleave(across, 1)[:, :columns]

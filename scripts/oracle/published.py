@@ -1,8 +1,8 @@
-"""tests/data/published/expected.json: what transformers makes of published models.
+"""tests/data/published/expected.json: transformers' results for published models.
 
     python -m oracle.published FOLDER
 
-FOLDER has the unpacked wheels of tests/data/published/requirements.txt. transformers wants `accelerate` to read GGUF files."""
+FOLDER has the unpacked wheels of tests/data/published/requirements.txt. transformers needs `accelerate` to read GGUF files."""
 
 import json
 import sys

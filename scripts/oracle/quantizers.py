@@ -104,7 +104,7 @@ def q6_k(blocks: np.ndarray) -> np.ndarray:
 
 
 def _nearest(values: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """(B, G, 32) and their scales (B, G) -> (B, G * 16): which of the sixteen values each is nearest to, two in a byte."""
+    """(B, G, 32) and their scales (B, G) -> (B, G * 16): the index of the nearest of the sixteen values, two in a byte."""
     known = np.array(quants.IQ4_NL.kvalues, np.float32)
     ratio = values / np.where(steps == 0, 1, steps)[:, :, None]
     number = np.abs(ratio[..., None] - known).argmin(axis=3).astype(np.uint8)
@@ -132,7 +132,7 @@ OWN = {Q.Q2_K: q2_k, Q.Q3_K: q3_k, Q.Q4_K: q4_k, Q.Q5_K: q5_k, Q.Q6_K: q6_k, Q.I
 
 
 def quantize(weights: np.ndarray, kind: GGMLQuantizationType) -> np.ndarray:
-    """(…, K) f32 -> what GGUFWriter stores of it: (…, K) f32 or f16, or (…, bytes of a row) u8."""
+    """(…, K) f32 -> the array that GGUFWriter stores: (…, K) f32 or f16, or (…, bytes of a row) u8."""
     weights = np.ascontiguousarray(weights, np.float32)
     block = GGML_QUANT_SIZES[kind][0]
     assert weights.shape[-1] % block == 0

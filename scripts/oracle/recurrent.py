@@ -1,13 +1,13 @@
-"""What families with recurrent layers share: weights that remember for a while, and how GGUF files hold those of Mamba-2."""
+"""Shared by families with recurrent layers: weights with long decay times, and GGUF's form of Mamba-2's weights."""
 
 import numpy as np
 from gguf import GGUFWriter
 
 
 def spread(name: str) -> tuple[float, float] | None:
-    """(mean, standard deviation) of a parameter of a recurrent layer, by its transformers name; None of any other."""
+    """(mean, standard deviation) of a parameter of a recurrent layer, by its transformers name; None for any other."""
     if name.endswith("A_log"):
-        # With the next: some heads forget within a few tokens, others hardly in a hundred.
+        # Together with dt_bias: some heads decay within a few tokens, others hardly in a hundred.
         return 0.0, 1.2
     if name.endswith("dt_bias"):
         return -2.5, 1.5
@@ -25,7 +25,7 @@ def metadata(writer: GGUFWriter, *, conv: int, state: int, groups: int, inner: i
 
 
 def mamba_to_gguf(name: str, array: np.ndarray, groups: int) -> np.ndarray | None:
-    """A parameter of Mamba-2 as a GGUF file has it; None of any other."""
+    """A parameter of Mamba-2 in GGUF's form; None for any other."""
     if name.endswith("A_log"):
         return -np.exp(array)[:, None]
     if name.endswith((".mamba.D", ".mixer.D")):
@@ -36,7 +36,7 @@ def mamba_to_gguf(name: str, array: np.ndarray, groups: int) -> np.ndarray | Non
 
 
 def mamba_from_gguf(name: str, array: np.ndarray) -> np.ndarray | None:
-    """The way back."""
+    """The inverse of mamba_to_gguf."""
     if name.endswith("A_log"):
         return np.log(-array[:, 0])
     if name.endswith((".mamba.D", ".mixer.D")):

@@ -1,4 +1,4 @@
-"""What transformers answers: the greedy continuation of a prompt, and the logits at every position of it."""
+"""The reference of transformers: the greedy continuation of a prompt, and the logits at each of its positions."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-# The contract of the `exact` lane: at most this part of a position's largest |logit| may the engine differ.
+# The contract of the `exact` lane: the engine's logits may differ by this share of a position's largest |logit|.
 TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
 class Reference:
-    """`logits[i]` (V) is what follows `tokens[..=start + i]`; `greedy[i]` is its largest.
+    """`logits[i]` (V) are the logits after `tokens[..=start + i]`; `greedy[i]` is the largest of them.
 
     `tokens` is the prompt followed by `greedy` without its last, so that every position has its logits.
     """
@@ -32,7 +32,7 @@ class Reference:
         return TOLERANCE * np.abs(self.logits).max(axis=1)
 
     def margins(self) -> np.ndarray:
-        """(positions): how far the best logit is above the second."""
+        """(positions): the difference of the two best logits."""
         best = np.sort(self.logits, axis=1)
         return best[:, -1] - best[:, -2]
 
@@ -47,8 +47,8 @@ def random_prompt(seed: int, length: int, ordinary: int) -> list[int]:
 
 
 def run(model: PreTrainedModel, prompt: list[int], steps: int) -> Reference:
-    """Greedy decoding for `steps` tokens, without a cache: each row of logits is of a plain forward pass."""
-    # One thread sums in one order: the committed fixtures come out the same again.
+    """Greedy decoding for `steps` tokens, without a cache: each row of logits comes from a plain forward pass."""
+    # One thread sums in a fixed order, so that the committed fixtures are reproducible.
     torch.set_num_threads(1)
     tokens, rows, greedy = list(prompt), [], []
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The sizes of the random models: together they cover what a kernel can get wrong about a width.
+"""The sizes of the random models: together they cover the widths that kernels can get wrong.
 
 Letters are the project's: D model width, H query heads, G kv heads, E head width, F feed-forward width, V vocabulary.
 """
@@ -26,7 +26,7 @@ class Shape:
     llama3_rope: bool = False
     biases: bool = False  # of every product, where the family has them
     layers: int = 2
-    # Of layers that keep a state in place of keys and values: groups that share keys, heads of values, and what a state is wide.
+    # For layers with a recurrent state: groups that share keys, heads of values, and the width of a state.
     groups: int = 2
     states: int = 4
     state: int = 32
@@ -62,7 +62,7 @@ SHAPES = {
         Shape("d64-square-deep", d=64, h=2, g=1, e=32, f=96, tied=True, layers=6),
         Shape("d64-square-five", d=64, h=2, g=1, e=32, f=96, tied=True, layers=5),
         Shape("d128-square-deep", d=128, h=4, g=2, e=32, f=192, tied=True, layers=6),
-        # Mixers that keep a state, once as wide as published ones are.
+        # Mixers with a state, once as wide as published ones.
         Shape("d64-state128", d=64, h=2, g=1, e=32, f=64, tied=True, layers=4, state=128),
         Shape("d64-state32", d=64, h=2, g=1, e=64, f=64, tied=False, layers=4),
         Shape("d64-state64", d=64, h=2, g=1, e=32, f=32, tied=True, layers=4, states=2, state=64),
@@ -75,7 +75,7 @@ SHAPES = {
         Shape("d64-heads512", d=64, h=2, g=2, e=256, f=64, tied=True),
         Shape("d32-experts", d=32, h=4, g=2, e=16, f=64, tied=True),
         Shape("d64-sinks", d=64, h=2, g=1, e=64, f=64, tied=False, layers=3),
-        # What a real small model has: powers of two throughout.
+        # As in a real small model: powers of two throughout.
         Shape("d256", d=256, h=4, g=1, e=64, f=512, tied=True),
         # The smallest that blocks of 256 fit.
         Shape("d256-single", d=256, h=8, g=1, e=32, f=256, tied=False, layers=1),

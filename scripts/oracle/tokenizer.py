@@ -18,7 +18,7 @@ from .training_text import CORPUS
 LETTERS_AND_MARKS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 LLAMA3_PATTERN = LETTERS_AND_MARKS % r"\p{N}{1,3}"
 QWEN2_PATTERN = LETTERS_AND_MARKS % r"\p{N}"
-# Of words by their case: Mistral's tekken; OpenAI's o200k adds English endings and runs of three digits.
+# Patterns that split words by case: Mistral's tekken; OpenAI's o200k adds English endings and runs of three digits.
 CASED = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+%s"
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*%s"
@@ -40,7 +40,7 @@ def split(pattern: str) -> pre_tokenizers.PreTokenizer:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of byte-level BPE. `pre` is what GGUF's tokenizer.ggml.pre calls its pre-tokenizer."""
+    """One kind of byte-level BPE. `pre` is the pre-tokenizer's name in GGUF's tokenizer.ggml.pre."""
 
     pre: str
     pre_tokenizer: pre_tokenizers.PreTokenizer
@@ -111,7 +111,7 @@ BYTE_LEVEL = {
 
 @dataclass(frozen=True)
 class MadeTokenizer:
-    """A trained tokenizer and what its files say beside the vocabulary."""
+    """A trained tokenizer and its files' metadata."""
 
     tokenizer: Tokenizer
     ids: dict[str, int]  # role -> id
@@ -139,7 +139,7 @@ class MadeTokenizer:
     def write_gguf_metadata(self, writer: GGUFWriter) -> None:
         tokens = self.tokens()
         if self.model == "bert":
-            # llama.cpp marks the beginnings of words, not what continues them.
+            # llama.cpp marks the beginnings of words, not their continuations.
             marked = lambda token: token[2:] if token.startswith("##") else "▁" + token
             kinds = [self.token_type(index) for index in range(len(tokens))]
             plain = (TokenType.CONTROL, TokenType.UNKNOWN)
@@ -158,7 +158,7 @@ class MadeTokenizer:
             ("eos", writer.add_eos_token_id),
             ("unk", writer.add_unk_token_id),
             ("pad", writer.add_pad_token_id),
-            # llama.cpp has no key of its own for it.
+            # llama.cpp has no key for this token.
             ("cls", writer.add_bos_token_id),
             ("sep", writer.add_sep_token_id),
         ]:
@@ -231,7 +231,7 @@ def byte_level(name: str) -> MadeTokenizer:
     assert tokenizer.get_vocab_size() == kind.vocabulary, (name, tokenizer.get_vocab_size())
     ids = {role: tokenizer.token_to_id(token) for role, token in kind.specials.items()}
     if kind.adds_bos:
-        # As Llama 3 has it: the byte-level processor, then a template that puts the first token.
+        # As in Llama 3: the byte-level processor, then a template that adds the first token.
         bos = kind.specials["bos"]
         tokenizer.post_processor = processors.Sequence(
             [
@@ -259,7 +259,7 @@ def sentencepiece(vocabulary: int = 700, gemma: bool = False) -> MadeTokenizer:
         specials = ["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"]
         runs = ["\n\n", "\n\n\n", "▁▁", "▁▁▁▁"]
         head = [*specials, *runs, *bytes_of]
-    # Words apart while training; the finished tokenizer has no pre-tokenizer, as the real one.
+    # Words are separated for training only; the finished tokenizer has no pre-tokenizer, as the real one.
     trained = Tokenizer(models.BPE(unk_token="<unk>"))
     trained.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
     # The commonest characters, rarer ones fall back to bytes. Chosen here because the trainer breaks ties at random.
@@ -308,7 +308,7 @@ def unigram(vocabulary: int = 600) -> MadeTokenizer:
     trained.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
     trainer = trainers.UnigramTrainer(vocab_size=vocabulary, special_tokens=specials, unk_token="<unk>", show_progress=False)
     trained.train_from_iterator(CORPUS, trainer)
-    # GGUF holds scores as f32: the same in both forms.
+    # GGUF holds scores as f32: rounded, so that both forms are equal.
     pieces = [(token, struct.unpack("f", struct.pack("f", score))[0]) for token, score in json.loads(trained.to_str())["model"]["vocab"]]
     tokenizer = Tokenizer(models.Unigram(pieces, unk_id=specials.index("<unk>"), byte_fallback=False))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
@@ -341,7 +341,7 @@ def unigram_with_table(vocabulary: int = 600) -> MadeTokenizer:
 
 
 def xlm_roberta(trained: Tokenizer) -> MadeTokenizer:
-    """The same, trained before, with XLM-RoBERTa's own order of special tokens: padding has a number of its own, from which its positions are counted."""
+    """A trained tokenizer with XLM-RoBERTa's order of special tokens, whose positions are counted from the padding token's id."""
     made = replace(unigram_with_table(), tokenizer=trained)
     description = json.loads(trained.to_str())
     specials = ["<s>", "<pad>", "</s>", "<unk>"]

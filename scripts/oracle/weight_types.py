@@ -1,4 +1,4 @@
-"""Weight types: which GGML type each tensor gets, and what the weights are after the round trip through it."""
+"""Weight types: the GGML type of each tensor, and the weights after a round trip through it."""
 
 import tomllib
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def q4_k_m(name: str) -> GGMLQuantizationType:
     return Q.Q5_K if name.endswith("ffn_gate.weight") or name == "blk.1.attn_v.weight" else Q.Q4_K
 
 
-# What the engine's kernels read. Matrices of any other type become Q8_0 while they are loaded.
+# Types that the engine's kernels read. Matrices of any other type become Q8_0 while they are loaded.
 LISTS = tomllib.loads((Path(__file__).parents[2] / "shaders" / "variants.toml").read_text())["lists"]
 NATIVE = {Q[name.upper()] for name in LISTS["floats"] + LISTS["quantized"] if name.upper() in Q.__members__}
 
@@ -64,12 +64,12 @@ TYPES: dict[str, tuple[Callable[[str], GGMLQuantizationType], LlamaFileType]] = 
 # Parts of the names of matrices that stay F32.
 SINGLE = ("_norm", "gate_inp", "position_embd", "shortconv.conv", "ssm_conv1d")
 
-# What a safetensors file can hold: the quantized types are GGUF's own.
+# Types of safetensors files: the quantized types are GGUF's own.
 SAFETENSORS_TYPES = ("f32", "f16", "bf16")
 
 
 def type_of(weight_type: str, tensor: str, shape: tuple[int, ...]) -> GGMLQuantizationType:
-    """The GGML type of one tensor. Vectors, norms, routers, learned positions and what convolutions and states have are F32 in every real file."""
+    """The GGML type of a tensor. Vectors, norms, routers, learned positions, and weights of convolutions and states are F32 in real files."""
     if len(shape) == 1 or not tensor.endswith(".weight") or any(part in tensor for part in SINGLE):
         return Q.F32
     kind = TYPES[weight_type][0](tensor)
@@ -83,7 +83,7 @@ def check(weight_type: str, file_format: str, shape: Shape) -> None:
         raise BadArguments(f"no type is called {weight_type!r}; there are {', '.join(TYPES)}")
     if file_format == "safetensors" and weight_type not in SAFETENSORS_TYPES:
         raise BadArguments(f"safetensors holds {', '.join(SAFETENSORS_TYPES)}; {weight_type} needs --format gguf")
-    # What most of its matrices are has the longest blocks.
+    # The type of most matrices has the longest blocks.
     block = GGML_QUANT_SIZES[TYPES[weight_type][0]("")][0]
     for letter, k in shape.reduced_widths().items():
         if k % block:
@@ -96,6 +96,6 @@ def pack(weights: np.ndarray, kind: GGMLQuantizationType) -> np.ndarray:
 
 
 def unpack(stored: np.ndarray, kind: GGMLQuantizationType) -> np.ndarray:
-    """The inverse of pack, up to what the type rounds away and, of a type that the engine makes Q8_0 of, what that does."""
+    """The inverse of pack, with the type's rounding and, for types that the engine converts to Q8_0, that of Q8_0."""
     values = np.array(quants.dequantize(stored, kind), dtype=np.float32)
     return values if kind in NATIVE else quants.dequantize(quants.quantize(values, Q.Q8_0), Q.Q8_0)

@@ -12,7 +12,7 @@ import numpy as np
 from .errors import BadArguments
 from .reference import Reference
 
-# Of a position's largest |logit|: what llama.cpp's activations round away against weights of a type.
+# Tolerance by weight type, relative to a position's largest |logit|: the rounding of llama.cpp's activations.
 TOLERANCE = {"f32": 2e-3, "f16": 1e-2, "bf16": 2e-2, "q8_0": 1e-1}
 
 

@@ -1,4 +1,4 @@
-//! Adapters in the GPU's memory: plans with them beside those without, and which of them rows have.
+//! Adapters in the GPU's memory: plans with adapters beside those without, and the adapter of each row.
 
 use std::rc::Rc;
 
@@ -15,22 +15,22 @@ use crate::plan::{Adapted, Adapters, Lane};
 use crate::state::{SequenceId, Voice};
 use crate::weights::{Matrix, Sink};
 
-/// What rows of a pass have: the number of the adapter and one more, or 0, and the scale's bits.
+/// The voices of a pass's rows: the adapter's number plus one, or 0 for none, and the scale's bits.
 pub(super) type Voices = [[u32; 4]; FEW_ROWS as usize];
 
 /// The adapters of a session.
 #[derive(Default)]
 pub(super) struct Loaded {
-    /// In the order of their numbers.
+    /// The adapters by number.
     pub adapters: Vec<Rc<FittedAdapter>>,
-    /// What they add, by matrices; nothing where there are none.
+    /// The adapters' products, by matrices; `None` where there are no adapters.
     pub plan: Option<Adapters>,
 }
 
-/// A matrix that adapters add to: the checkpoint's tensors that it is made of, and which of these each row is of.
+/// A matrix that adapters add to: the checkpoint's tensors that it is made of, and the tensor of each row.
 struct Shape {
     tensors: Vec<String>,
-    /// Of each row: the tensor's number, and the row in it.
+    /// The tensor's number and the row in it, of each row of the matrix.
     rows: Vec<(usize, usize)>,
 }
 
@@ -48,13 +48,13 @@ impl Shape {
     }
 }
 
-/// By which power of two the largest of these becomes a large half: small ones then keep their digits.
+/// The power of two that makes the largest of `values` a large half, so that small values keep their digits.
 fn power(values: &[f32], halves: bool) -> i32 {
     let largest = values.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
     if halves && largest > 0.0 { (13 - largest.log2().floor() as i32).clamp(-40, 40) } else { 0 }
 }
 
-/// Those values times a power of two as the GPU holds them.
+/// `values` times 2^`power` in the GPU's format.
 fn packed(values: &[f32], power: i32, halves: bool) -> Vec<u8> {
     let factor = 2.0_f32.powi(power);
     match halves {
@@ -64,16 +64,16 @@ fn packed(values: &[f32], power: i32, halves: bool) -> Vec<u8> {
 }
 
 impl Session {
-    /// Has these adapters in the GPU's memory, in place of those that are there. Conversations keep what they have read; nothing may be under way.
+    /// Replaces the adapters in the GPU's memory. Conversations keep their caches; no work may be in flight.
     ///
     /// # Errors
-    /// `OUT_OF_MEMORY` where there is no room: then those that were there are there again.
+    /// `OUT_OF_MEMORY` where there is no room: then the earlier adapters are loaded again.
     pub async fn set_adapters(&mut self, adapters: &[Rc<FittedAdapter>]) -> Result<()> {
         let before = std::mem::take(&mut self.adapters.adapters);
         match self.place_adapters(adapters).await {
             Ok(()) => Ok(()),
             Err(e) => {
-                // Whether or not that goes well, what is told is what went wrong first.
+                // The first error is returned, whether or not the earlier adapters fit again.
                 if self.place_adapters(&before).await.is_err() {
                     let _ = self.place_adapters(&[]).await;
                 }
@@ -120,7 +120,7 @@ impl Session {
         self.test_adapters().await
     }
 
-    /// The row of voices of whoever speaks so.
+    /// The row of [`Voices`] of a voice.
     fn voice_row(&self, voice: Option<&Voice>) -> Result<[u32; 4]> {
         let Some(Voice { adapter, scale }) = voice else { return Ok([0; 4]) };
         let number = self.adapters.adapters.iter().position(|of| of.adapter.fingerprint == *adapter);
@@ -128,7 +128,8 @@ impl Session {
         Ok([number as u32 + 1, scale.to_bits(), 0, 0])
     }
 
-    /// What runs from now on is of these sequences, row by row, or of one.
+    /// Sets the adapters of the passes that follow: those of these sequences, row by row, or of one sequence for all
+    /// rows.
     pub(super) fn voice_of(&mut self, sequences: &[SequenceId]) -> Result<()> {
         let mut voices: Voices = [[0; 4]; FEW_ROWS as usize];
         for (row, sequence) in voices.iter_mut().zip(sequences) {
@@ -141,14 +142,14 @@ impl Session {
     }
 }
 
-/// What an adapter adds to a matrix, into the room of its number.
+/// Writes an adapter's part of a matrix into the buffers' region of its number.
 async fn write(sink: &dyn Sink, (matrix, shape, adapted): (&Matrix, &Shape, &Adapted), number: usize, of: &FittedAdapter, halves: bool) -> Result<()> {
     let Adapted { a, b, at, columns, ranks } = *adapted;
     let (row, n, size) = (matrix.kb() * BLOCK, matrix.n, if halves { 2 } else { 4 });
     let mut places = vec![[0_u32; 2]; n];
     let mut of_b = vec![0.0_f32; n * columns];
     let mut of_a = vec![0_u8; ranks * row * size];
-    // One power of two for all of B, so that it is scaled once.
+    // One power of two for all of B, which is scaled once.
     let mut factors = vec![0.0_f32; shape.tensors.len()];
     for (tensor, name) in shape.tensors.iter().enumerate() {
         let Some(fitted) = of.tensors.get(name) else { continue };

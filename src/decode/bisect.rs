@@ -1,4 +1,5 @@
-//! Where a wrong token comes from: each step of a pass runs on the GPU and through its twin, from the same buffers, until one parts.
+//! Finds the step that causes a wrong token: each step of a pass runs on the GPU and through its twin, from the same
+//! buffers.
 
 use std::collections::HashMap;
 
@@ -15,26 +16,27 @@ use crate::layout::{BufferId, Control};
 use crate::plan::{Pass, Step};
 use crate::state::FIRST;
 
-/// What a step has written on the GPU, beside what its twin makes of the same.
+/// The comparison of a step's buffers on the GPU with its twin's from the same input.
 #[derive(Debug, Clone)]
 pub struct Compared {
-    /// The pass that it is of.
+    /// The step's pass.
     pub pass: Pass,
-    /// Its number in the pass's plan.
+    /// The step's number in the pass's plan.
     pub number: usize,
-    /// Where in the model.
+    /// The step's name, which says where in the model it is.
     pub step: String,
     /// Kernel and variant.
     pub variant: String,
     /// The largest difference of a buffer, relative to its largest value.
     pub error: f64,
-    /// How it parts from its twin, if it does: which buffer, where.
+    /// The buffer and place of the first difference from the twin, if there is one.
     pub wrong: Option<String>,
 }
 
 impl Session {
-    /// Reads a prompt that fits into one pass, and then decodes one token, step by step: `on_step` hears of each, and whether to go on. Steps that
-    /// follow one that is wrong go on from what the GPU has made. `memory` holds the weights, by this session's layout.
+    /// Reads a prompt that fits into one pass, and then decodes one token, step by step: `on_step` is called with each
+    /// comparison and returns whether to continue. Steps after a wrong one continue from the GPU's result. `memory`
+    /// holds the weights, by this session's layout.
     pub async fn bisect(&mut self, memory: &Memory, prompt: &[u32], on_step: &mut dyn FnMut(Compared) -> bool, cancel: &Cancel) -> Result<()> {
         let rows = prompt.len() as u32;
         if rows == 0 || rows > self.sizes().rows || rows + 1 > self.context() {
@@ -50,7 +52,7 @@ impl Session {
         self.put(Control::Tokens, cast_slice(prompt))?;
         let decode = State { pos: rows, token: last, rows: 1, limit: u32::MAX, slot, ..State::default() };
         self.put(Control::Decode, bytes_of(&decode))?;
-        // What is neither weight nor zero.
+        // Everything but the weights, which `memory` has.
         for id in (0..self.layout().specs().len() as u32).map(BufferId) {
             if !self.layout().spec(id).name.is_weight() {
                 self.copy_to(memory, id).await?;
@@ -96,7 +98,7 @@ impl Session {
         Ok(compared)
     }
 
-    /// Has the twins' memory hold what the GPU's does.
+    /// Copies a buffer from the GPU to the twins' memory.
     async fn copy_to(&self, memory: &Memory, id: BufferId) -> Result<()> {
         let bytes = memory.words(id).borrow().len() as u64 * 4;
         let words = self.gpu.read(self.buffer_of(id), 0, bytes).await?;

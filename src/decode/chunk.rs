@@ -1,41 +1,40 @@
-//! How many tokens between two readbacks: many on a fast GPU, few enough on a slow one that text keeps appearing.
+//! The number of tokens between two readbacks: many on a fast GPU, few enough on a slow one that text keeps appearing.
 //!
-//! What is learned is the GPU's speed, never how late the browser tells of it: a wait for nothing is a chunk without
-//! tokens, and the difference of the two is what tokens take. Within what that leaves open (the GPU may have worked
-//! meanwhile) a chunk keeps its length.
+//! The policy learns the GPU's speed without the browser's readback latency: the latency is the time of a chunk without
+//! tokens, and the difference is the tokens' time. The GPU may have worked during the latency; within that uncertainty
+//! a chunk keeps its length.
 
 /// Most tokens between two readbacks, and the length of the ring.
 pub const MOST: u32 = 32;
-/// Text appears at least this often, in ms, as long as one token takes less and the browser tells of it sooner.
+/// Text appears at least this often, in ms, as long as one token takes less and the readback latency is lower.
 const PATIENCE_MS: f64 = 50.0;
-/// How long a chunk lasts at least where the browser tells of its end late, as a multiple of that latency: meanwhile
-/// the GPU has the next chunk.
+/// The least duration of a chunk as a multiple of the readback latency, during which the GPU has the next chunk.
 const COVER: f64 = 1.25;
-/// A latency below this is none, ms.
+/// A latency below this counts as none, ms.
 const NOTICED_MS: f64 = 1.0;
 
 /// Chooses the length of the next chunk from measured time.
 #[derive(Debug, Clone)]
 pub struct ChunkPolicy {
     fixed: Option<u32>,
-    /// How long a chunk lasts, ms.
+    /// The wanted duration of a chunk, ms.
     patience_ms: f64,
-    /// What waits for the GPU take in any case.
+    /// The readback latency, ms.
     latency_ms: f64,
     ms_a_token: Option<f64>,
-    /// Milliseconds a token takes if none of the latency was spent on tokens.
+    /// The lower bound of a token's milliseconds: none of the latency was spent on tokens.
     least_ms_a_token: f64,
-    /// Readbacks that are not learned from yet: how many, their tokens, and what they took. Where a browser looks from
-    /// time to time, what one was late the next is early.
+    /// Readbacks that are not learned from yet: their number, tokens and milliseconds. Where a browser polls
+    /// periodically, a late readback is followed by an early one.
     window: (u32, u32, f64),
-    /// The last length that was chosen.
+    /// The last chosen length.
     chosen: u32,
     begun: bool,
 }
 
 impl ChunkPolicy {
-    /// Always `fixed` tokens, or as many as the measured speed allows; `ms_a_token` is what an earlier generation
-    /// measured, `latency_ms` what a wait for an idle GPU takes.
+    /// Always `fixed` tokens, or as many as the measured speed allows. `ms_a_token`: measured by an earlier generation;
+    /// `latency_ms`: the time of a wait for an idle GPU.
     pub fn new(fixed: Option<u32>, ms_a_token: Option<f64>, latency_ms: f64) -> Self {
         let latency_ms = if latency_ms < NOTICED_MS { 0.0 } else { latency_ms };
         let least_ms_a_token = ms_a_token.unwrap_or_default();
@@ -51,7 +50,7 @@ impl ChunkPolicy {
         }
     }
 
-    /// Chunks last so long.
+    /// Sets the wanted duration of chunks, ms.
     pub fn patient(self, patience_ms: f64) -> Self {
         Self { patience_ms, ..self }
     }
@@ -67,7 +66,8 @@ impl ChunkPolicy {
                     let tokens = self.patience_ms.max(cover) / ms.max(1e-3);
                     (if cover > self.patience_ms { tokens.ceil() } else { tokens } as u32).clamp(1, MOST)
                 };
-                // Where the browser was waited for, half of that: too short a chunk grows from one to the next, too long a one stays below two waits.
+                // The lower bound takes the mean of both estimates: a chunk that is too short grows from one to the
+                // next, one that is too long stays below two waits.
                 let least = self.least_ms_a_token;
                 self.chosen = self.chosen.clamp(tokens(0.5 * (ms + least)), tokens(least));
                 self.chosen
@@ -76,12 +76,12 @@ impl ChunkPolicy {
         }
     }
 
-    /// Milliseconds a token takes, as far as is known.
+    /// Milliseconds a token takes, if measured.
     pub fn ms_a_token(&self) -> Option<f64> {
         self.ms_a_token
     }
 
-    /// Learns that `tokens` tokens took `ms` while the pipeline was full.
+    /// Learns from a readback: `tokens` tokens took `ms` while the next chunk was in flight.
     pub fn measured(&mut self, tokens: u32, ms: f64) {
         let (readbacks, before, passed) = self.window;
         let (readbacks, tokens, ms) = (readbacks + 1, before + tokens, passed + ms);
@@ -92,7 +92,8 @@ impl ChunkPolicy {
         }
         self.window = (0, 0, 0.0);
         let (now, least) = (ms / f64::from(tokens), (ms - self.latency_ms).max(0.0) / f64::from(tokens));
-        // Follows a change within two or three chunks, ignores a single hiccup; a length that stays where it can ignores it by itself.
+        // The mean follows a change within two or three chunks and damps a single outlier; with latency the clamp in
+        // `next` does that.
         let learn = |before: f64, now: f64| if self.latency_ms > 0.0 { now } else { 0.5 * before + 0.5 * now };
         self.least_ms_a_token = self.ms_a_token.map_or(least, |_| learn(self.least_ms_a_token, least));
         self.ms_a_token = Some(self.ms_a_token.map_or(now, |before| learn(before, now)));
@@ -124,7 +125,7 @@ mod tests {
         assert_eq!(policy.next(), 16);
     }
 
-    /// When a host that asked at `asked` ms hears of what was done at `done` ms.
+    /// When a host that waits from `asked` ms on is notified of work that was done at `done` ms.
     type Hears = fn(asked: f64, done: f64) -> f64;
     const AT_ONCE: Hears = |asked, done| done.max(asked) + 0.2;
     const LATE: Hears = |asked, done| done.max(asked) + 100.0;
@@ -133,8 +134,8 @@ mod tests {
     /// A timer that empty submissions set off every 4 ms.
     const PUMPED: Hears = |asked, done| ((done.max(asked) / 4.0).floor() + 1.0) * 4.0;
 
-    /// What the loop in generate.rs does with a GPU that takes `ms` a token: tokens a second from the first 20
-    /// readbacks on, and the last chunks.
+    /// Simulates the loop in generate.rs with a GPU that takes `ms` a token. Returns tokens a second after the first 20
+    /// readbacks, and the last chunks.
     fn decode(policy: &mut ChunkPolicy, ms: f64, hears: Hears, most: u32) -> (f64, Vec<u32>) {
         let (mut now, mut free, mut recorded) = (0.0_f64, 0.0_f64, 0);
         let mut flights = VecDeque::new();
@@ -164,14 +165,14 @@ mod tests {
 
     #[test]
     fn a_slow_poll_costs_less_than_a_tenth() {
-        // Two chunks of the longest kind in 100 ms are 640 tokens a second; a faster GPU needs a browser that can be
-        // told to look.
+        // Two chunks of the longest kind in 100 ms are 640 tokens a second; a faster GPU needs a browser that empty
+        // submissions make poll.
         for ms in [1.7, 3.0, 5.0, 16.0, 40.0, 90.0, 200.0] {
             let most = (40_000.0 / ms) as u32;
             let (at_once, _) = decode(&mut ChunkPolicy::new(None, None, 0.2), ms, AT_ONCE, most);
             for (name, hears, latency) in [("late", LATE, 100.0), ("ticking", TICKING, 100.0), ("pumped", PUMPED, 4.0)] {
                 let (slow, chunks) = decode(&mut ChunkPolicy::new(None, None, latency), ms, hears, most);
-                // The longest chunks end when the GPU does, not when the host is told of it.
+                // The longest chunks last as long as the GPU's work, not as the wait for the notification.
                 let whole = ms * f64::from(MOST) >= 100.0 || name == "pumped";
                 let least = if whole { 0.9 } else { 0.9 * (ms * f64::from(2 * MOST) / (100.0 + ms * f64::from(MOST))).min(1.0) };
                 assert!(slow >= least * at_once, "{name}, {ms} ms a token: {slow:.0} of {at_once:.0} tok/s, chunks {:?}", &chunks[..chunks.len().min(20)]);
@@ -194,7 +195,7 @@ mod tests {
     fn latency_never_shrinks_a_chunk() {
         let mut policy = ChunkPolicy::new(None, Some(3.0), 100.0);
         assert_eq!([policy.next(), policy.next()], [1, MOST]);
-        // 64 tokens in 200 ms, then in as much and a poll more: all that there is more may have been latency.
+        // 64 tokens in 200 ms, then in one poll more: the difference may have been latency.
         for ms in [100.0, 100.0, 200.0, 99.0] {
             policy.measured(MOST, ms);
             policy.next();

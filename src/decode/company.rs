@@ -1,6 +1,6 @@
-//! Sequences that take their steps together: each step reads the next token of up to eight sequences, with each weight
-//! read once for all of them. Which sequences these are stays the same for a stretch: another begins and ends between
-//! two stretches, which changes no text.
+//! Batched decoding: each step reads the next token of up to eight sequences, with each weight read once for all of
+//! them. The sequences stay the same for a stretch; sequences join and leave between two stretches, which changes no
+//! text.
 
 use bytemuck::{bytes_of, cast_slice};
 
@@ -28,7 +28,7 @@ const PATIENCE_MS: f64 = 8.0;
 /// Called with each chunk's tokens; false ends the stretch.
 pub type OnTokens<'a> = Box<dyn FnMut(&[u32]) -> bool + 'a>;
 
-/// One of the sequences that take steps together.
+/// One of the sequences of a batch.
 pub struct Member<'a> {
     /// The sequence.
     pub sequence: SequenceId,
@@ -44,17 +44,17 @@ pub struct Member<'a> {
     pub on_tokens: OnTokens<'a>,
 }
 
-/// What a stretch has come to.
+/// The outcome of a stretch.
 pub struct Stretch {
-    /// What each member has sampled.
+    /// The outcome of each member.
     pub parts: Vec<Result<Outcome>>,
-    /// Why it ended, where that is no member's own failure: what was sampled before is in the parts.
+    /// The error of the whole stretch, if any: tokens that were sampled before are in the parts.
     pub failure: Option<Error>,
 }
 
 impl Session {
-    /// Whether sequences can take steps together: there are steps of several rows, and states can be cut back. Where
-    /// there are none, sequences take turns.
+    /// Whether sequences can take steps together: the model has plans of steps with several rows, which need states
+    /// that can be cut back. Otherwise sequences take turns.
     pub(crate) fn keeps_company(&self) -> bool {
         Pass::STEPS.iter().all(|pass| !self.plans()[*pass].steps.is_empty())
     }
@@ -81,7 +81,7 @@ impl Session {
         company.end(self, started, before)
     }
 
-    /// The pass of steps of so many sequences.
+    /// The pass of steps with `rows` sequences.
     fn pass_of_company(&self, rows: usize) -> Result<Pass> {
         let slots = self.sizes().slots;
         if rows == 0 || rows > MOST_TOGETHER || rows > slots as usize {
@@ -109,7 +109,7 @@ impl Session {
         Ok(state)
     }
 
-    /// Where a member's next token stands: its position, slot, remaining tokens and lag.
+    /// A member's row of the state: position of the next token, slot, remaining tokens and lag.
     async fn row_of(&mut self, member: &Member<'_>, pass: Pass) -> Result<[u32; 4]> {
         let Member { sequence, text, limit, .. } = *member;
         let read = text.len().saturating_sub(1);
@@ -123,8 +123,8 @@ impl Session {
         Ok([read as u32, slot, limit, self.states.lag(sequence)?])
     }
 
-    /// Writes what the steps read: where each row stands, its token and its parameters of sampling. Returns what the
-    /// steps need.
+    /// Writes the steps' input: the state of each row, its token and its sampling parameters. Returns the needs of the
+    /// steps.
     fn put_company(&self, members: &[Member<'_>], state: &State) -> Result<Needs> {
         let tokens: Vec<u32> = members.iter().filter_map(|member| member.text.ids().last().copied()).collect();
         let sampling: Vec<Sampling> = members.iter().map(|member| member.sampling).collect();
@@ -143,15 +143,15 @@ fn sequences(members: &[Member<'_>]) -> Vec<SequenceId> {
 struct Company<'m, 'a> {
     rows: Vec<Row<'m, 'a>>,
     pass: Pass,
-    /// The most tokens that a member may sample.
+    /// The largest limit of all members.
     longest: u32,
     in_flight: InFlight,
-    /// Asked before each chunk but the first: whether the stretch ends with what is in flight.
+    /// Called before each chunk but the first: whether the stretch ends after the chunks in flight.
     pause: &'m dyn Fn() -> bool,
 }
 
 impl Company<'_, '_> {
-    /// Records chunks ahead and reads them back, until nothing is in flight any more.
+    /// Records chunks ahead and reads them back, until none is in flight any more.
     async fn run_steps(&mut self, session: &mut Session) {
         loop {
             self.record_ahead(session).await;
@@ -176,7 +176,7 @@ impl Company<'_, '_> {
             for row in &mut self.rows {
                 row.make_room(session, chunk).await;
             }
-            // Rows that have room go on in another stretch.
+            // Rows that have room continue in another stretch.
             if self.ended() {
                 self.in_flight.stop();
                 break;
@@ -185,7 +185,7 @@ impl Company<'_, '_> {
         }
     }
 
-    /// Takes what a chunk's steps have sampled.
+    /// Takes the tokens of a chunk's steps.
     fn take(&mut self, chunk: Chunk, words: &[u32]) {
         if let Some(ms) = self.in_flight.interval() {
             self.in_flight.measured(chunk.steps, ms);
@@ -194,7 +194,7 @@ impl Company<'_, '_> {
             let ids = words.chunks_exact(ACCEPTED_ROW as usize / 4).map(|step| step[i]);
             row.take(ids.take_while(|id| *id != AFTER_END).collect());
         }
-        // Rows that have not ended go on in another stretch.
+        // Rows that have not ended continue in another stretch.
         if self.ended() {
             self.in_flight.stop();
         }
@@ -205,7 +205,7 @@ impl Company<'_, '_> {
         self.rows.iter().any(|row| row.ended)
     }
 
-    /// Settles what the sequences remember, and returns what each has sampled.
+    /// Updates the sequences' states, and returns the outcome of each.
     fn end(self, session: &mut Session, started: f64, before: Snapshot) -> Result<Stretch> {
         let Self { rows, mut in_flight, .. } = self;
         session.ms_a_step = in_flight.ms_a_token();
@@ -215,7 +215,7 @@ impl Company<'_, '_> {
             record_ms: in_flight.record_ms(),
             ..Outcome::default()
         };
-        // Of a device that is lost the tokens are kept, to be read again.
+        // After a device loss the tokens are kept, to be read again.
         let forgets = in_flight.failed() && !in_flight.lost_device();
         let mut parts = Vec::new();
         for row in rows {
@@ -226,7 +226,7 @@ impl Company<'_, '_> {
     }
 }
 
-/// A member, and its row of each step.
+/// A member and the outcome of its row.
 struct Row<'m, 'a> {
     member: &'m mut Member<'a>,
     tokens: Vec<u32>,
@@ -243,7 +243,7 @@ impl<'m, 'a> Row<'m, 'a> {
         (self.failure, self.ended) = (Some(e), true);
     }
 
-    /// Makes room for what a chunk's steps write to the member's state. Without room the row ends.
+    /// Makes room in the member's state for a chunk's steps. Without room the row ends.
     async fn make_room(&mut self, session: &mut Session, chunk: Chunk) {
         let Member { sequence, text, limit, .. } = *self.member;
         let end = text.len() as u32 + (chunk.at + chunk.steps).min(limit) - 1;
@@ -253,7 +253,7 @@ impl<'m, 'a> Row<'m, 'a> {
         }
     }
 
-    /// Takes a chunk's tokens of the row. After its end none count.
+    /// Takes the row's tokens of a chunk; they are ignored after the row's end.
     fn take(&mut self, fresh: Vec<u32>) {
         if self.ended {
             return;
@@ -269,7 +269,8 @@ impl<'m, 'a> Row<'m, 'a> {
         self.ended |= self.tokens.len() as u32 >= *limit;
     }
 
-    /// Tells the sequence's state which tokens the steps have read; `forgets`: that nothing is known of it.
+    /// Records in the sequence's state which tokens the steps have read, or with `forgets` that its contents are
+    /// unknown.
     fn settle(&self, session: &mut Session, forgets: bool) -> Result<()> {
         let Member { sequence, text, .. } = *self.member;
         if self.failure.is_some() || forgets {
@@ -280,7 +281,7 @@ impl<'m, 'a> Row<'m, 'a> {
         session.states.read_steps(sequence, &[&[*last], read].concat())
     }
 
-    /// What the member has sampled, with the times and counters that all share.
+    /// The member's outcome, with the times and counters that all members share.
     fn part(self, shared: &Outcome) -> Result<Outcome> {
         if let Some(e) = self.failure {
             return Err(e);

@@ -1,4 +1,5 @@
-//! One sequence's generation: its prompt is read, then chunks of steps are recorded ahead and read back one chunk late.
+//! Generation of one sequence: its prompt is read, then chunks of steps are recorded ahead and read back one chunk
+//! late.
 
 use bytemuck::{bytes_of, cast_slice};
 use serde::Serialize;
@@ -19,28 +20,28 @@ use crate::plan::Pass;
 use crate::sample::{AFTER_END, IN_PROMPT, MAX_TOP_LOGPROBS, NOT_A_NUMBER, Sampling};
 use crate::state::{CHECKPOINTS, History, Input, SequenceId};
 
-/// Copies of a recurrent state that a sequence has at most: snapshots at the ends of prompts, which later prompts go
-/// back to, and those at the ends of the chunks in flight and of the last that was read.
+/// Most copies of a recurrent state that a sequence has: snapshots at the ends of prompts, which later prompts go back
+/// to, and those at the ends of the chunks in flight and of the last one read.
 pub const STATE_COPIES: u64 = (CHECKPOINTS + AHEAD + 1) as u64;
 
-/// Bytes of a token's log probabilities: its own, and ids and those of the likeliest.
+/// Bytes of a token's log probabilities: its own, and the ids and log probabilities of the likeliest.
 pub(super) const LOGPROBS_ROW: u64 = (2 * MAX_TOP_LOGPROBS as u64 + 1) * 4;
 
-/// The log probability of a sampled token, and of the likeliest in its place.
+/// The log probabilities of a sampled token and of the likeliest tokens at its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Logprobs {
-    /// The token's own.
+    /// The sampled token's log probability.
     pub chosen: f32,
     /// (token id, log probability), the likeliest first.
     pub likeliest: Vec<(u32, f32)>,
 }
 
-/// What is asked of each token beyond the parameters of sampling.
+/// A request's demands on each token beyond the sampling parameters.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extras<'a> {
-    /// Token ids, each once, and what is added to their logits.
+    /// Token ids, each once, and the values added to their logits.
     pub bias: &'a [(u32, f32)],
-    /// How many of the prompt's last tokens are the answer's so far.
+    /// How many of the prompt's last tokens belong to the answer.
     pub answered: usize,
     /// Whether log probabilities are wanted.
     pub logprobs: bool,
@@ -48,7 +49,7 @@ pub struct Extras<'a> {
 
 /// One generation, ready to run.
 pub struct Run<'a> {
-    /// The sequence of which the text goes on.
+    /// The sequence that is continued.
     pub sequence: SequenceId,
     /// The prompt.
     pub prompt: &'a Input,
@@ -56,38 +57,38 @@ pub struct Run<'a> {
     pub sampling: Sampling,
     /// Most tokens to sample, at least 1.
     pub limit: u32,
-    /// Whether what the cache holds of the prompt already is read again all the same.
+    /// Whether the prompt is read anew, though the cache holds a part of it.
     pub afresh: bool,
-    /// Whether the prompt ends with a token that was sampled just before: the text goes on as if it had never been
-    /// interrupted. Holds only where the cache holds all before it.
+    /// Whether the prompt ends with a token that was sampled just before: generation continues as if it had never been
+    /// interrupted. Has an effect only where the cache holds the tokens before it.
     pub resumed: bool,
     /// Bias, log probabilities, and what penalties count.
     pub extras: Extras<'a>,
-    /// What the answer has to be, and where it stands in that. It moves on with what is sampled.
+    /// The grammar and its current state, which advances with each sampled token.
     pub constraint: Option<&'a mut Constraint>,
-    /// Tokens between two readbacks; as many as the measured speed allows where it is not given.
+    /// Tokens between two readbacks; `None`: as many as the measured speed allows.
     pub chunk: Option<u32>,
     /// Whether steps read drafts.
     pub speculate: Speculate,
-    /// Asked before each chunk but the first: whether the generation ends with what is in flight, so that the text can
-    /// go on another time, `resumed`.
+    /// Called before each chunk but the first: whether the generation ends after the chunks in flight, so that it can
+    /// continue later, `resumed`.
     pub pause: &'a dyn Fn() -> bool,
 }
 
-/// What a generation has just done.
+/// Progress of a generation.
 pub enum Progress<'a> {
-    /// Read so many of the prompt's tokens, of those that it had to read.
+    /// A pass has read tokens of the prompt.
     Read {
         /// Tokens read.
         read: usize,
-        /// Tokens to read.
+        /// Tokens to read, without those that the cache held.
         total: usize,
     },
-    /// Sampled these.
+    /// A chunk has sampled tokens.
     Tokens {
-        /// Their ids.
+        /// The tokens' ids.
         ids: &'a [u32],
-        /// Their log probabilities, if asked for.
+        /// The tokens' log probabilities, if asked for.
         logprobs: &'a [Logprobs],
     },
 }
@@ -97,7 +98,7 @@ pub enum Progress<'a> {
 pub struct Timings {
     /// Opening, downloading and uploading the model, before this generation.
     pub load_ms: f64,
-    /// From the first pass's recording to the end of the last on the GPU, as the host learns of it.
+    /// From the first pass's recording to the host's notice of the end of the last.
     pub prefill_ms: f64,
     /// From the call to the first token on the host.
     pub ttft_ms: f64,
@@ -109,12 +110,12 @@ pub struct Timings {
     pub decode_tok_s: f64,
 }
 
-/// What a generation did.
+/// The outcome of a generation.
 #[derive(Default)]
 pub struct Outcome {
     /// Sampled ids, the stop id included.
     pub tokens: Vec<u32>,
-    /// Their log probabilities, if asked for.
+    /// The tokens' log probabilities, if asked for.
     pub logprobs: Vec<Logprobs>,
     /// Tokens of the prompt that the cache held already.
     pub known: usize,
@@ -128,12 +129,12 @@ pub struct Outcome {
     pub record_ms: f64,
     /// Drafts that steps have read.
     pub drafted: u64,
-    /// Those that were right.
+    /// Drafts that were accepted.
     pub accepted: u64,
 }
 
 impl Outcome {
-    /// This one, continued by `later`: one answer.
+    /// This outcome, continued by `later`, as one answer.
     #[must_use]
     pub fn and(mut self, later: Self) -> Self {
         if self.tokens.is_empty() {
@@ -161,7 +162,7 @@ struct Caller<'a> {
     on_step: OnStep<'a>,
 }
 
-/// What a sequence held before a generation.
+/// The tokens of a sequence before a generation, and whether they were rotated as long.
 struct Held {
     history: History,
     long: bool,
@@ -174,22 +175,23 @@ struct Begun {
     known: usize,
     /// The prompt's other tokens.
     unknown: Input,
-    /// Whether a decode step reads the only unknown token: the text goes on as if it had never been interrupted.
+    /// Whether the only unknown token is read by a decode step: generation continues as if it had never been
+    /// interrupted.
     resumed: bool,
     held: Held,
-    /// Nothing where no pass is needed.
+    /// `None` where no pass is needed.
     last_pass: Option<Fence>,
 }
 
-/// Times of a generation, ms, and counters of the device then.
+/// Moments of a generation, ms, and the device's counters then.
 struct Clock {
-    /// When it was called.
+    /// When the generation was called.
     started: f64,
-    /// When its prompt was read.
+    /// When the prompt was read.
     prefilled: f64,
     /// Before the prompt's first pass.
     before: Snapshot,
-    /// After its last one was submitted.
+    /// After the prompt's last pass was submitted.
     after_prefill: Snapshot,
 }
 
@@ -210,11 +212,11 @@ impl Session {
         decoding.end(self)
     }
 
-    /// Gives the sequence its slot, and reads what is not known of the prompt, but for the wait for the last pass.
-    /// After an error nothing is known of the sequence, or what was known before.
+    /// Gives the sequence its slot, and submits the prompt's unknown tokens, without a wait for the last pass. After an
+    /// error the sequence's contents are unknown, or as before.
     async fn begin_prompt(&mut self, run: &Run<'_>, caller: &mut Caller<'_>) -> Result<Begun> {
         let (sequence, prompt) = (run.sequence, run.prompt);
-        // Where there is no room for the prompt, nothing is forgotten.
+        // Before the state changes: without room for the prompt, the sequence stays as it is.
         self.ensure(prompt.len() as u32).await?;
         let slot = self.enter(sequence).await?;
         let held = Held { history: self.states.history(sequence)?.clone(), long: self.states.is_long(sequence)? };
@@ -235,8 +237,8 @@ impl Session {
         }
     }
 
-    /// Makes the sequence hold the known tokens of its prompt, and reads the others, but for the wait for the last
-    /// pass.
+    /// Rebuilds the known tokens of the prompt where they were lost, and submits the unknown ones, without a wait for
+    /// the last pass.
     async fn read_unknown(&mut self, sequence: SequenceId, begun: &mut Begun, caller: &mut Caller<'_>) -> Result<()> {
         let Caller { cancel, on_step } = caller;
         self.rebuild(sequence, begun.known, cancel).await?;
@@ -254,8 +256,8 @@ impl Session {
         self.states.begin(sequence, AHEAD)
     }
 
-    /// After an error that leaves the sequence's state unknown: of a device that is lost the tokens are kept that were
-    /// known before, to be read again.
+    /// After an error that leaves the sequence's state unknown: after a device loss the tokens that were known before
+    /// are kept, to be read again.
     fn forget_after(&mut self, e: &Error, sequence: SequenceId, Held { history, long }: Held) -> Result<()> {
         match e.kind() {
             ErrorKind::DeviceLost => self.states.lose(sequence, history, long),
@@ -273,16 +275,16 @@ struct Decoding<'a> {
     clock: Clock,
     in_flight: InFlight,
     speculation: Option<Speculation>,
-    /// Tokens that the steps recorded so far take, at least and at most.
+    /// The least and the most tokens that the recorded steps take.
     least: u32,
     most: u32,
-    /// What has been read back; the times come at the end.
+    /// The outcome so far; its times are set at the end.
     outcome: Outcome,
-    /// Whether the GPU knows of the end: steps after it have read nothing.
+    /// Whether the GPU has seen the end: later steps have read nothing.
     ended_on_gpu: bool,
     /// Whether the caller has all tokens: up to the end or the limit.
     complete: bool,
-    /// Whether what is in flight does not count any more.
+    /// Whether the chunks in flight are ignored.
     discards: bool,
 }
 
@@ -308,8 +310,8 @@ impl<'a> Decoding<'a> {
         }
     }
 
-    /// Writes what the steps read: parameters of sampling, what penalties count, where the grammar stands, the text
-    /// that drafts are taken from, and the place of the first step.
+    /// Writes the steps' input: sampling parameters, the tallies of penalties, the grammar's state, the text that
+    /// drafts are taken from, and the state of the first step.
     fn put_parameters(&self, session: &Session) -> Result<()> {
         let Self { run, needs, begun, .. } = self;
         let ids = run.prompt.ids();
@@ -328,10 +330,10 @@ impl<'a> Decoding<'a> {
         session.put(Control::Decode, bytes_of(&State { token, limit: run.limit, ..next.state(1) }))
     }
 
-    /// Records chunks ahead and reads them back, until nothing is in flight any more.
+    /// Records chunks ahead and reads them back, until none is in flight any more.
     async fn run_steps(&mut self, session: &mut Session) -> Result<()> {
         loop {
-            // The first steps are recorded while the last pass runs: the GPU goes on without a wait for the host.
+            // The first steps are recorded while the last pass runs: the GPU does not wait for the host.
             self.record_ahead(session).await?;
             self.wait_for_prompt(session).await;
             let Some((chunk, read)) = self.in_flight.read(session).await else { return Ok(()) };
@@ -352,7 +354,7 @@ impl<'a> Decoding<'a> {
                 break;
             }
             let chunk = self.next_chunk();
-            // The step that samples token n reads position prompt - 1 + n; room is made before the chunk, never within.
+            // The step that samples token n reads position prompt - 1 + n; states grow before a chunk, never within.
             let end = self.run.prompt.len() as u32 + (self.most + chunk.most()).min(self.run.limit) - 1;
             if let Err(e) = session.ensure(end).await {
                 self.in_flight.fail(e);
@@ -397,13 +399,13 @@ impl<'a> Decoding<'a> {
         }
     }
 
-    /// No further chunk is recorded, and what is in flight does not count.
+    /// Stops recording, and ignores the chunks in flight.
     fn discard(&mut self) {
         self.in_flight.stop();
         self.discards = true;
     }
 
-    /// Takes what a chunk's steps have sampled.
+    /// Takes the tokens of a chunk's steps.
     fn take(&mut self, chunk: Chunk, words: &[u32]) {
         let ms = self.in_flight.interval();
         let steps = chunk.steps as usize;
@@ -423,7 +425,7 @@ impl<'a> Decoding<'a> {
         self.complete |= self.outcome.tokens.len() as u32 == self.run.limit;
     }
 
-    /// Learns from a chunk for the next: from its tokens, and from its time where that is a step's.
+    /// Learns from a chunk for the next: from its tokens, and from its time where it was measured.
     fn learn(&mut self, chunk: Chunk, taken: &Taken, ms: Option<f64>) {
         let tokens = taken.tokens.len() as u32;
         if let Some(speculation) = &mut self.speculation {
@@ -437,7 +439,7 @@ impl<'a> Decoding<'a> {
         ms.into_iter().for_each(|ms| self.in_flight.measured(tokens, ms));
     }
 
-    /// Moves the grammar on with these tokens. An error where it does not allow them, or where there was nothing to
+    /// Advances the grammar by these tokens. An error where it does not allow one, or where a step found no token to
     /// choose.
     fn check(&mut self, tokens: &[u32]) -> Result<()> {
         if let Some(constraint) = self.run.constraint.as_deref_mut() {
@@ -446,7 +448,7 @@ impl<'a> Decoding<'a> {
         if tokens.contains(&NOT_A_NUMBER) { Err(nothing_to_choose(self.run.constraint.as_deref())) } else { Ok(()) }
     }
 
-    /// Tells the caller of a chunk's tokens, with their log probabilities: whether the generation goes on.
+    /// Passes a chunk's tokens, with their log probabilities, to the caller. Returns whether the generation continues.
     fn tell(&mut self, chunk: Chunk, ids: &[u32], words: &[u32]) -> bool {
         let logprobs = &mut self.outcome.logprobs;
         let told = logprobs.len();
@@ -458,8 +460,8 @@ impl<'a> Decoding<'a> {
         (self.caller.on_step)(Progress::Tokens { ids, logprobs: &logprobs[told..] })
     }
 
-    /// Settles what the sequence remembers, and returns what the generation did. Where the device was lost after a
-    /// token, the session keeps that, for the text to go on.
+    /// Updates the sequence's state, and returns the outcome. Where the device was lost after a token, the session
+    /// keeps the outcome, so that the answer can continue.
     fn end(mut self, session: &mut Session) -> Result<Outcome> {
         session.ms_a_token = self.in_flight.ms_a_token();
         let lost = self.in_flight.lost_device();
@@ -475,10 +477,10 @@ impl<'a> Decoding<'a> {
         Err(e)
     }
 
-    /// Tells the sequence's state which tokens the steps have read.
+    /// Records in the sequence's state which tokens the steps have read.
     fn settle(&self, session: &mut Session, lost: bool) -> Result<()> {
         let tokens = &self.outcome.tokens;
-        // No step has read the last token; the first one reads only what was resumed.
+        // No step has read the last token; the first step reads a token only where the text was resumed.
         let first = if self.begun.resumed { self.begun.unknown.ids() } else { &[] };
         let read = [first, &tokens[..tokens.len().saturating_sub(1)]].concat();
         if lost {
@@ -512,15 +514,15 @@ impl<'a> Decoding<'a> {
 }
 
 impl Session {
-    /// Goes back to the end of a prompt of `n` tokens that is known whole, and to its logits.
+    /// Restores the snapshot at the end of a prompt of `n` tokens, which is known whole, and its logits.
     fn put_back_logits(&mut self, sequence: SequenceId, n: u32) -> Result<()> {
         self.states.cut(sequence, n)?;
         self.states.put_back_logits(sequence, self.buffer(Scratch::Logits)?)
     }
 
-    /// How many of the prompt's tokens need not be read: the sequence remembers them. The last one is read, for its
-    /// logits, unless a snapshot of a recurrent state was taken behind it, with these; everything is where a prompt is
-    /// as long as to be rotated otherwise.
+    /// How many of the prompt's tokens the sequence holds. The last token is always read, for its logits, unless a
+    /// snapshot of a recurrent state was taken behind it, with its logits. 0 where the prompt's length has other
+    /// rotations than the sequence.
     pub(crate) fn known_prefix(&self, sequence: SequenceId, prompt: &Input) -> Result<usize> {
         if self.is_long(prompt.len() as u32) != self.states.is_long(sequence)? {
             return Ok(0);
@@ -531,13 +533,13 @@ impl Session {
             return Ok(common);
         }
         let mut known = self.states.trim(sequence, common.min(prompt.len().saturating_sub(1)) as u32)? as usize;
-        // Rows that see each other are read in one pass.
+        // Rows that attend to each other are read in one pass.
         while self.pictures_are_whole() && prompt.whole_until(known) < known {
             known = self.states.trim(sequence, prompt.whole_until(known) as u32)? as usize;
         }
         Ok(known)
     }
-    /// Of each token whether it is in the prompt and how often in the answer, and its bias. Ids beyond the vocabulary
+    /// For each token whether it is in the prompt and how often in the answer, and its bias. Ids beyond the vocabulary
     /// have no logit.
     fn tallies(&self, prompt: &[u32], Extras { bias, answered, .. }: Extras<'_>) -> Vec<[u32; 2]> {
         let mut tallies = vec![[0; 2]; self.model().config().vocab];
@@ -555,8 +557,8 @@ impl Session {
     }
 }
 
-/// The first `fresh` of a chunk's log probabilities, from the ids of the likeliest of all its steps and then (chosen,
-/// likeliest) of all.
+/// The first `fresh` of a chunk's log probabilities. `words`: the ids of the likeliest tokens of all steps, then the
+/// log probabilities (chosen, likeliest) of all steps.
 fn read_logprobs(words: &[u32], steps: usize, fresh: usize, top: usize) -> Vec<Logprobs> {
     let (ids, values) = words.split_at(steps * MAX_TOP_LOGPROBS);
     let number = |bits: &u32| f32::from_bits(*bits);
@@ -578,7 +580,7 @@ pub(super) fn nothing_to_choose(constraint: Option<&Constraint>) -> Error {
     Error::gpu("the model's logits are not numbers: its file is damaged, or this GPU computes wrongly; try lane exact")
 }
 
-/// So many in a second, where they took `ms`.
+/// `n` items in `ms` as a rate per second.
 pub(super) fn rate(n: usize, ms: f64) -> f64 {
     if ms > 0.0 { n as f64 * 1000.0 / ms } else { 0.0 }
 }

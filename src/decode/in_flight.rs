@@ -1,5 +1,5 @@
-//! Chunks of decode steps in flight: recorded and submitted ahead of the one that is read, and read back in their
-//! order. What is common to the loop of one sequence and that of several.
+//! Chunks of decode steps in flight: recorded and submitted ahead of the one that is read, and read back in order.
+//! Shared by the decode loops of one sequence and of several.
 
 use std::collections::VecDeque;
 
@@ -20,9 +20,9 @@ const PER_SUBMIT: u32 = 4;
 /// Steps that are recorded together, and whose tokens are read back together.
 #[derive(Clone, Copy)]
 pub(super) struct Chunk {
-    /// The number of the first.
+    /// The number of the first step.
     pub at: u32,
-    /// How many.
+    /// The number of steps.
     pub steps: u32,
     pub pass: Pass,
 }
@@ -47,13 +47,13 @@ struct Flight {
     pending: Pending,
 }
 
-/// The chunks of one loop: those in flight, and what is known for the next.
+/// The chunks in flight of one loop, and the policy for the next.
 pub(super) struct InFlight {
     needs: Needs,
-    /// The sequence of which a snapshot is taken at the end of each chunk, and its tokens before the first step. Only
-    /// sequences with recurrent states have snapshots.
+    /// The sequence of which a snapshot is taken at the end of each chunk, and its tokens before the first step; only
+    /// for recurrent states.
     snapshots: Option<(SequenceId, u32)>,
-    /// The oldest first.
+    /// Chunks in flight, the oldest first.
     queue: VecDeque<Flight>,
     policy: ChunkPolicy,
     /// Steps recorded so far.
@@ -71,7 +71,7 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// None so far.
+    /// A loop without chunks yet.
     pub fn new(policy: ChunkPolicy, needs: Needs, snapshots: Option<(SequenceId, u32)>) -> Self {
         let queue = VecDeque::new();
         let (recorded, staging, record_ms) = (0, 0, 0.0);
@@ -93,12 +93,12 @@ impl InFlight {
         self.policy.next()
     }
 
-    /// No further chunk is recorded.
+    /// Stops recording.
     pub fn stop(&mut self) {
         self.going = false;
     }
 
-    /// No further chunk is recorded, for this reason where it is the first.
+    /// Stops recording, and keeps the error if it is the first.
     pub fn fail(&mut self, e: Error) {
         self.failure.get_or_insert(e);
         self.stop();
@@ -109,12 +109,12 @@ impl InFlight {
         self.failure.is_some()
     }
 
-    /// Whether the error is that the device was lost.
+    /// Whether the error is a device loss.
     pub fn lost_device(&self) -> bool {
         self.failure.as_ref().is_some_and(|e| e.kind() == ErrorKind::DeviceLost)
     }
 
-    /// The error, once.
+    /// Takes the error.
     pub fn take_failure(&mut self) -> Option<Error> {
         self.failure.take()
     }
@@ -129,12 +129,12 @@ impl InFlight {
         self.times
     }
 
-    /// Milliseconds a token takes, as far as is known.
+    /// Milliseconds a token takes, if measured.
     pub fn ms_a_token(&self) -> Option<f64> {
         self.policy.ms_a_token()
     }
 
-    /// Records and submits the next chunk. `has_logits`: those of its first step are there already, from prefill.
+    /// Records and submits the next chunk. `has_logits`: prefill has computed the logits of its first step.
     pub fn record(&mut self, session: &mut Session, chunk: Chunk, has_logits: bool) {
         let began = now_ms();
         match self.submit(session, chunk, has_logits) {
@@ -161,12 +161,12 @@ impl InFlight {
         before.map(|before| now - before)
     }
 
-    /// Learns that `tokens` tokens took so long while the next chunk was in flight.
+    /// Learns that `tokens` tokens took `ms` while the next chunk was in flight.
     pub fn measured(&mut self, tokens: u32, ms: f64) {
         self.policy.measured(tokens, ms);
     }
 
-    /// Submits a chunk's steps and, with the last of them, the copy to its staging buffer.
+    /// Submits a chunk's steps and, with the last ones, the copy to its staging buffer.
     fn submit(&self, session: &mut Session, chunk: Chunk, mut has_logits: bool) -> Result<Flight> {
         session.must_have(chunk.pass)?;
         let mut left = chunk.steps;
@@ -189,10 +189,10 @@ impl InFlight {
         Ok(Flight { chunk, staging, bytes, pending })
     }
 
-    /// Encodes `n` of a chunk's steps; of the first only the sampling where it `has_logits`.
+    /// Encodes `n` of a chunk's steps; of the first only the sampling with `has_logits`.
     fn encode(&self, session: &Session, encoder: &mut Encoder, chunk: Chunk, n: u32, has_logits: bool) {
         let needs = self.needs;
-        // Where some steps take several tokens, those that take one end as they do.
+        // Where some steps take several tokens, single-token steps end with the same stage.
         let accepts = needs.drafts && chunk.pass == Pass::Decode;
         let accept = session.steps(Pass::Four).iter().filter(|step| accepts && step.stage == Stage::Accept);
         let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
@@ -205,7 +205,7 @@ impl InFlight {
         }
     }
 
-    /// Copies what a chunk's steps have sampled to the staging buffer: of each ring the rows of all steps.
+    /// Copies the results of a chunk's steps to the staging buffer: of each ring the rows of all steps.
     fn copy_sampled(&self, session: &Session, encoder: &mut Encoder, chunk: Chunk) -> Result<()> {
         let staging = session.staging[self.staging].raw();
         let mut to = 0;

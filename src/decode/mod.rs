@@ -1,5 +1,5 @@
-//! Prefill and the decode loop. A step is planned once and re-encoded per token; the next token's id never leaves the GPU between two steps;
-//! the host records ahead and reads token ids one chunk late.
+//! Prefill and the decode loop. A step is planned once and re-encoded per token; the next token's id never leaves the
+//! GPU between two steps; the host records ahead and reads token ids one chunk late.
 
 mod adapters;
 mod bisect;

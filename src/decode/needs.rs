@@ -1,4 +1,4 @@
-//! What a generation needs of the plans of decode steps: which stages have anything to do, and what is compiled first.
+//! A generation's needs of the decode steps' plans: the stages that run, and their compilation.
 
 use super::generate::{LOGPROBS_ROW, Run};
 use super::session::Session;
@@ -11,25 +11,25 @@ use crate::sample::{MAX_TOP_LOGPROBS, Sampling};
 /// Bytes of the ids of a token's likeliest alternatives.
 const LIKELIEST_ROW: u64 = MAX_TOP_LOGPROBS as u64 * 4;
 
-/// Which stages of a decode step have anything to do.
+/// Which stages of a decode step run.
 #[derive(Clone, Copy)]
 pub(super) struct Needs {
-    /// What greedy sampling does without.
+    /// Sampling by temperature; greedy sampling does without.
     temperature: bool,
-    /// Rounds of the search for what survives top-k and top-p.
+    /// Rounds of the search for the threshold of top-k and top-p.
     rounds: u32,
-    /// Penalties and bias; they also keep the logits that log probabilities are computed from.
+    /// Penalties and bias, or log probabilities, which are computed from the logits that this stage keeps.
     pub penalize: bool,
     pub logprobs: bool,
     grammar: bool,
-    /// Steps that may take several tokens: readbacks have a row of them for each step.
+    /// Steps may take several tokens: readbacks have a row of tokens for each step.
     pub drafts: bool,
-    /// Steps whose rows are of several sequences: nothing is drafted.
+    /// Rows of a step belong to several sequences: nothing is drafted.
     company: bool,
 }
 
 impl Needs {
-    /// Of one sequence, before anything is known about drafts.
+    /// The needs of one sequence, without drafts.
     fn of(run: &Run<'_>, vocab: u32) -> Self {
         let Run { sampling, extras, .. } = run;
         Self {
@@ -43,8 +43,8 @@ impl Needs {
         }
     }
 
-    /// Of several sequences with these parameters: all rows go through a stage that one of them needs, and the others
-    /// return from it.
+    /// The needs of several sequences with these parameters: a stage runs for all rows where one of them needs it, and
+    /// returns early for the other rows.
     pub fn of_company(sampling: &[Sampling], vocab: u32) -> Self {
         Self {
             temperature: sampling.iter().any(|row| row.temperature != 0.0),
@@ -57,7 +57,7 @@ impl Needs {
         }
     }
 
-    /// Whether a stage of a decode step has anything to do.
+    /// Whether a stage of a decode step runs.
     pub fn wants(self, stage: Stage) -> bool {
         match stage {
             Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose => true,
@@ -72,7 +72,7 @@ impl Needs {
         }
     }
 
-    /// Whether what a row may choose does not depend on what the row before it has chosen.
+    /// Whether a row's choice is independent of the token chosen in the row before it.
     fn allows_drafts(self) -> bool {
         !self.penalize && !self.grammar
     }
@@ -82,7 +82,7 @@ impl Needs {
         match self {
             Self { drafts: true, .. } => &[(Control::Accepted, ACCEPTED_ROW)],
             Self { logprobs: true, .. } => &[
-                // Ids, and those of the likeliest with the log probabilities of all.
+                // Sampled ids, ids of the likeliest tokens, log probabilities of both.
                 (Control::Ring, 4),
                 (Control::Likeliest, LIKELIEST_ROW),
                 (Control::Logprobs, LOGPROBS_ROW - LIKELIEST_ROW),
@@ -91,15 +91,15 @@ impl Needs {
         }
     }
 
-    /// Bytes that a step's readback takes.
+    /// Bytes of a step's readback.
     pub fn row_bytes(self) -> u64 {
         self.rings().iter().map(|(_, row)| row).sum()
     }
 }
 
 impl Session {
-    /// Compiles what a generation needs and what is not compiled yet, and puts its grammar into the GPU's memory:
-    /// what its steps need.
+    /// Compiles the passes that a generation needs, and puts its grammar into the GPU's memory. Returns the needs of
+    /// its steps.
     pub(super) async fn prepare_run(&mut self, run: &Run<'_>) -> Result<Needs> {
         let needs = Needs::of(run, self.model().config().drawn as u32);
         let drafts = self.prepare_drafts(run.speculate, needs.allows_drafts()).await?;
@@ -115,8 +115,8 @@ impl Session {
         Ok(Needs { drafts, ..needs })
     }
 
-    /// Compiles steps that read drafts, where these pay or are always wanted: whether the generation has drafts.
-    /// `allowed`: whether its sampling allows them.
+    /// Compiles steps that read drafts, where they pay or are always wanted. Returns whether the generation has drafts.
+    /// `allowed`: whether its sampling allows drafts.
     async fn prepare_drafts(&mut self, speculate: Speculate, allowed: bool) -> Result<bool> {
         let always = speculate == Speculate::Always;
         if always && !allowed {
@@ -127,7 +127,8 @@ impl Session {
         }
         let tries = match speculate {
             Speculate::Off => false,
-            // Lane exact has no kernels that compute several rows for little more than one, nor has any software.
+            // Lane exact has no kernels that compute several rows at little more cost than one; on the CPU there is no
+            // such gain.
             Speculate::Auto => allowed && self.lane() != Lane::Exact && !self.gpu.caps().software,
             Speculate::Always => true,
         };

@@ -1,4 +1,4 @@
-//! Texts that are read and not gone on with, each alone: many short ones are rows of one pass, a long one takes several.
+//! Pooling of texts for embeddings and scores: many short texts share a pass, a long one takes several.
 
 use std::ops::Range;
 
@@ -16,9 +16,9 @@ use crate::plan::{Pass, Stage};
 /// A text, or two that are read together.
 #[derive(Debug, Clone, Default)]
 pub struct Text {
-    /// Its tokens.
+    /// The tokens of both.
     pub tokens: Vec<u32>,
-    /// Where the second text begins; where there is none, behind the first.
+    /// Index of the second text's first token; without a second text, the number of tokens.
     pub second: usize,
 }
 
@@ -28,20 +28,20 @@ impl From<Vec<u32>> for Text {
     }
 }
 
-/// A pass over rows of several texts, or over some of one text's.
+/// A pass over rows of several texts, or over a part of one text.
 #[derive(Default)]
 struct Rows {
     tokens: Vec<u32>,
-    /// Of each row its position in its text, and whether it is of a second text.
+    /// Each row's position in its text, and whether it belongs to a second text.
     positions: Vec<u32>,
     types: Vec<u32>,
-    /// Of each row where in the pass's positions its text begins and ends.
+    /// The first position and the end of each row's text in the pass.
     spans: Vec<[u32; 2]>,
-    /// Of each text that ends here the rows that stand for it.
+    /// The rows that are pooled, of each text that ends in this pass.
     taken: Vec<[u32; 2]>,
     /// Position of the first row.
     pos: u32,
-    /// Whether positions are rotated as in long texts.
+    /// Whether the rotations are those of long texts.
     long: bool,
 }
 
@@ -55,10 +55,11 @@ impl Rows {
 
 /// Most passes whose results are read back at once.
 const TOGETHER: usize = 16;
-/// As many are as take about so long, ms: a readback takes the host longer than the GPU takes for a pass over few rows of a small model.
+/// The duration of passes that are read back at once, ms: a readback takes longer than a pass over few rows of a small
+/// model.
 const TOGETHER_MS: f64 = 20.0;
 
-/// Passes under way, whose results go to one of two places.
+/// Passes in flight, whose results go to one of two staging buffers.
 struct Running {
     place: usize,
     texts: Range<usize>,
@@ -67,7 +68,8 @@ struct Running {
 }
 
 impl Session {
-    /// What the model makes of each text: its embedding, `[D]`, or its score, `[1]`, or `[2]` for yes and no. `on_read` hears how many texts are done.
+    /// Each text's embedding, `[D]`, or its score, `[1]`, or `[2]` for yes and no. `on_read` is called with the number
+    /// of texts done.
     pub async fn pool(&mut self, texts: &[Text], cancel: &Cancel, on_read: &mut dyn FnMut(usize)) -> Result<Vec<Vec<f32>>> {
         let (context, vocab) = (self.context(), self.model().config().vocab as u32);
         for (i, Text { tokens, .. }) in texts.iter().enumerate() {
@@ -96,7 +98,7 @@ impl Session {
         let place = || self.gpu.buffer("pooled", (most * row * 4) as u64, usage);
         let places = [place()?, place()?];
         let mut found = Vec::with_capacity(texts.len());
-        // Some passes run while the next are recorded, and no more: what is cancelled ends soon.
+        // Only one group of passes runs while the next is recorded, so that cancellation takes effect soon.
         let mut running: Option<Running> = None;
         let (mut together, mut taken_at) = (1, now_ms());
         let mut rest = &passes[..];
@@ -114,7 +116,7 @@ impl Session {
                 bytes += (rows.taken.len() * row * 4) as u64;
             }
             let Some(submission) = last else { break };
-            // A place that nothing was written to tells as well that all has run.
+            // Without results, a readback of 4 bytes tells that the passes have run.
             let bytes = bytes.max(4);
             let next = Running { place: to, texts: begun..end, bytes, pending: self.gpu.map(&places[to], bytes, submission) };
             if let Some(earlier) = running.replace(next) {
@@ -136,11 +138,11 @@ impl Session {
         Ok(found)
     }
 
-    /// Texts in their order, as many in a pass as there are rows for; one that is longer has passes of its own.
+    /// The passes over texts, in order: as many texts in a pass as fit; a longer text has passes of its own.
     fn passes_of(&self, texts: &[Text]) -> Vec<Rows> {
         let config = self.model().config();
         let most = self.sizes().rows as usize;
-        // A row that sees both ways is asked for what stands at the text's beginning, others for what they know at its end.
+        // With bidirectional attention the first row is scored, with causal attention the last.
         let taken = |first: u32, end: u32| match config.pooling {
             Some(Pooling::Mean) => [first, end],
             Some(Pooling::Cls) => [first, first + 1],
@@ -177,7 +179,7 @@ impl Session {
         passes
     }
 
-    /// Submits a pass, and a copy of what it finds, rows of `row` numbers, to a place from byte `at` on.
+    /// Submits a pass, and a copy of its results, rows of `row` numbers, into `to` from byte `at` on.
     fn record_texts(&self, slot: u32, rows: &Rows, from: Scratch, to: &Buffer, at: u64, row: usize) -> Result<Submission> {
         let state = |rows: usize| State { rows: rows as u32, slot, ..State::default() };
         self.put(Control::Prefill, bytes_of(&State { pos: rows.pos, ..state(rows.tokens.len()) }))?;
@@ -202,7 +204,7 @@ impl Session {
         Ok(self.gpu.submit(encoder))
     }
 
-    /// Waits for passes, and takes what they have found.
+    /// Waits for passes, and takes their results.
     async fn take_texts(
         &self,
         Running { place, texts, bytes, pending }: Running,

@@ -1,4 +1,4 @@
-//! Reading given tokens: in passes of many rows, or one by a decode step.
+//! Prefill: reads given tokens in passes of many rows, or one token by a decode step.
 
 use std::borrow::Cow;
 
@@ -16,39 +16,40 @@ use crate::model::PictureAttention;
 use crate::plan::{FEW, Pass, SHORT, Stage};
 use crate::state::{Input, SequenceId};
 
-/// The number of no row: a position has its token's embedding.
+/// Stands for no row: the position has its token's embedding.
 const NO_ROW: u32 = u32::MAX;
 
-/// A pass of prefill under way.
+/// A pass of prefill in flight.
 pub(super) struct Fence(usize, Pending);
 
-/// Where what is read next stands.
+/// The place of the tokens that are read next.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Next {
-    /// Of the sequence.
+    /// The sequence's slot.
     pub slot: u32,
-    /// Of its cache the slot that comes next.
+    /// The next index in the slot's cache.
     pub at: u32,
-    /// By how many its positions are fewer ([`Input::lag`]).
+    /// By how much rotary positions lag behind `at` ([`Input::lag`]).
     pub lag: u32,
 }
 
 impl Next {
-    /// The state of a pass or a step of so many rows that begins there.
+    /// The state of a pass or a step of `rows` rows that begins there.
     pub(super) fn state(self, rows: u32) -> State {
         State { pos: self.at, lag: self.lag, slot: self.slot, rows, ..State::default() }
     }
 }
 
 impl Session {
-    /// Reads what comes next in a sequence from position `from` on, which is at most what [`crate::state::States::trim`] says, in passes of up to the
-    /// session's rows, and leaves the last position's logits on the GPU.
+    /// Reads `input` into a sequence from position `from` on, which is at most [`crate::state::States::trim`], in
+    /// passes of up to the session's rows, and leaves the last position's logits on the GPU.
     pub async fn prefill(&mut self, sequence: SequenceId, input: &Input, from: u32, cancel: &Cancel) -> Result<()> {
         let last = self.begin_prefill(sequence, input, from, cancel, &mut |_| ()).await?;
         self.passed(last).await
     }
 
-    /// The same, but for the wait for the last pass. `on_read` hears how many tokens the passes before it have read.
+    /// [`Session::prefill`] without a wait for the last pass. `on_read` is called with the number of tokens that the
+    /// passes before it have read.
     pub(super) async fn begin_prefill(
         &mut self,
         sequence: SequenceId,
@@ -72,7 +73,7 @@ impl Session {
         }
         cancel.check()?;
         let slot = self.enter(sequence).await?;
-        // Whoever reads on from what the sequence remembers has seen to it that it is rotated as the whole is.
+        // Callers that continue a known prefix have made sure that its rotations are those of the whole text.
         if from == 0 {
             self.states.set_long(sequence, self.is_long(end))?;
             self.rotate_long(self.is_long(end))?;
@@ -82,7 +83,8 @@ impl Session {
             return Err(Error::internal("reading on from a state that was lost"));
         }
         let mut read = 0;
-        // One pass runs while the next is recorded: a long prompt neither floods the queue nor outlives its cancellation by more than two passes.
+        // One pass runs while the next is recorded: a long prompt does not flood the queue, and ends at most two passes
+        // after its cancellation.
         let mut running: Option<Fence> = None;
         for i in 0.. {
             let part = input.slice(read..self.pass_end(input, read));
@@ -90,9 +92,10 @@ impl Session {
             let pass = self.pass_of(&part);
             let next = Next { slot, at: from + read as u32, lag: self.states.lag(sequence)? };
             let fence = self.record_pass(next, &part, pass, last, i)?;
-            // Valid for whatever is submitted from here on.
+            // The state's contents for later submissions.
             self.states.read_pass(sequence, &part, pass)?;
-            // A state that cannot be cut back is kept where the same prompt would be gone on from.
+            // A recurrent state cannot be cut back: a snapshot at the prompt's end lets a later prompt continue from
+            // there.
             if last && self.states.recurrent() {
                 let logits = self.buffer(Scratch::Logits)?.clone();
                 self.states.checkpoint(sequence, &logits)?;
@@ -114,7 +117,7 @@ impl Session {
         Ok(last)
     }
 
-    /// Whether ids and rows are of this model, and rows have values.
+    /// An error where ids or rows are not this model's, or rows have no values.
     pub(super) fn check_input(&self, input: &Input) -> Result<()> {
         let vocab = self.model().config().vocab as u32;
         if let Some(bad) = input.ids().iter().find(|id| **id >= vocab) {
@@ -131,25 +134,26 @@ impl Session {
         input.values(config.width * (1 + config.deepstack)).map(drop)
     }
 
-    /// Whether rows of a picture attend to later ones, so that one pass has to read them all.
+    /// Whether rows of a picture attend to later rows, so that one pass has to read them all.
     pub(super) fn pictures_are_whole(&self) -> bool {
         self.model().config().picture_attention != PictureAttention::Causal
     }
 
-    /// Where the pass ends that begins at position `from` of an input.
+    /// The end of the pass that begins at position `from` of an input.
     fn pass_end(&self, input: &Input, from: usize) -> usize {
         let rows = self.sizes().rows as usize;
         if self.pictures_are_whole() { input.pass_end(from, rows) } else { (from + rows).min(input.len()) }
     }
 
-    /// Whether a prompt is more than one pass, so that it can be read in several turns: with the same passes as at once.
+    /// Whether a prompt takes more than one pass, and can be read pass by pass in several turns with the same result.
     pub(crate) fn reads_in_passes(&self, sequence: SequenceId, prompt: &Input, afresh: bool) -> bool {
         let known = if afresh { Ok(0) } else { self.known_prefix(sequence, prompt) };
         let whole = !self.states.recurrent() && !self.is_long(prompt.len() as u32);
         whole && known.is_ok_and(|known| prompt.len() - known > self.sizes().rows as usize)
     }
 
-    /// Reads the first pass of what is not known of a prompt that is longer: how many tokens were known, and how many it has read.
+    /// Reads the first pass of a prompt's unknown tokens. Returns how many tokens were known, and how many the pass has
+    /// read.
     pub(crate) async fn read_pass_of(&mut self, sequence: SequenceId, prompt: &Input, afresh: bool, cancel: &Cancel) -> Result<(usize, usize)> {
         let known = if afresh { 0 } else { self.known_prefix(sequence, prompt)? };
         let end = self.pass_end(prompt, known);
@@ -158,10 +162,10 @@ impl Session {
         Ok((known, end - known))
     }
 
-    /// The pass that reads this.
+    /// The pass that reads an input of this length.
     fn pass_of(&self, input: &Input) -> Pass {
         match input.len() as u32 {
-            // Passes of few rows attend as steps do, to what is before a row.
+            // Passes of few rows have causal attention only.
             _ if self.pictures_are_whole() && input.has_rows() => Pass::Prefill,
             0..=FEW if self.has(Pass::Few) => Pass::Few,
             0..=SHORT if self.has(Pass::Short) => Pass::Short,
@@ -169,8 +173,8 @@ impl Session {
         }
     }
 
-    /// Submits one pass of prefill, with the final norm and the head where `head`: they only matter for the last pass. Two passes may be under way at one
-    /// time: `number` tells them apart.
+    /// Submits one pass of prefill, with the final norm and the head where `head`: they only matter for the last pass.
+    /// Two passes may be in flight at one time, distinguished by `number`.
     pub(super) fn record_pass(&self, next: Next, input: &Input, pass: Pass, head: bool, number: usize) -> Result<Fence> {
         let pass = if self.has(pass) { pass } else { Pass::Prefill };
         self.must_have(pass)?;
@@ -187,14 +191,14 @@ impl Session {
         }
         let mut encoder = self.gpu.encoder("prefill");
         self.record_steps(&mut encoder, self.steps(pass).iter().filter(|step| head || step.stage.reads_token()), count);
-        // A readback of four bytes tells when the pass has run, sooner than the queue's own notice does.
+        // A readback of four bytes tells sooner than the queue's own notice when the pass has run.
         let at = number % self.fences.len();
         encoder.copy_buffer_to_buffer(self.buffer(Control::Prefill)?.raw(), 0, self.fences[at].raw(), 0, 4);
         let submission = self.gpu.submit(encoder);
         Ok(Fence(at, self.gpu.map(&self.fences[at], 4, submission)))
     }
 
-    /// Tells which rows take the place of embeddings, and puts their values there, once any prompt has had such.
+    /// Writes which rows replace embeddings, and their values, where plans have such rows.
     fn put_rows(&self, input: &Input) -> Result<()> {
         let Some(embedded) = self.layout().find(&Control::Embedded.into()) else { return Ok(()) };
         let (width, rows) = (self.model().config().width, self.sizes().rows as usize);
@@ -215,7 +219,7 @@ impl Session {
         self.put(Control::EmbeddedAt, cast_slice(&places))
     }
 
-    /// Tells what only a pass's last row goes through where it is, if there is such.
+    /// Writes the state of the steps that only a pass's last row goes through, if there are any.
     pub(super) fn put_last(&self, pass: State) -> Result<()> {
         if self.layout().find(&Control::Last.into()).is_some() {
             self.put(Control::Last, bytes_of(&pass.last()))?;
@@ -223,7 +227,7 @@ impl Session {
         Ok(())
     }
 
-    /// Records steps of a pass over so many rows.
+    /// Records steps of a pass over `rows` rows.
     pub(super) fn record_steps<'a>(&self, encoder: &mut Encoder, steps: impl Iterator<Item = &'a Encoded>, rows: u32) {
         let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
         steps.for_each(|step| self.gpu.dispatch(&mut compute, &step.bound, step.grid.at(rows)));
@@ -240,7 +244,8 @@ impl Session {
         Ok(cast_slice(&bytes).to_vec())
     }
 
-    /// Feeds a sequence's next token, at position `pos`, through the decode step and returns its logits: for scoring given text.
+    /// Feeds a sequence's next token, at position `pos`, through the decode step and returns its logits: for scoring
+    /// given text.
     pub async fn feed(&mut self, sequence: SequenceId, token: u32, pos: u32) -> Result<Vec<f32>> {
         self.ensure(pos + 1).await?;
         let slot = self.enter(sequence).await?;
@@ -251,7 +256,7 @@ impl Session {
         self.logits().await
     }
 
-    /// Reads a token by a decode step, up to and with that stage.
+    /// Reads a token by a decode step, up to and including the stage `last`.
     pub(super) fn step_over(&self, next: Next, token: u32, last: Stage) -> Result<()> {
         self.put(Control::Decode, bytes_of(&State { token, limit: u32::MAX, ..next.state(1) }))?;
         let mut encoder = self.gpu.encoder("step over");

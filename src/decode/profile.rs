@@ -1,7 +1,8 @@
 //! Time, bytes and busy threads of each kernel of a decode step.
 //!
-//! Browsers round timestamps to 100 us, so a kernel is timed by repeating it: all its steps of a token, in their order, so that each layer's
-//! weights come from memory as they do in a real step, until the whole takes long enough for the wall clock.
+//! Browsers round timestamps to 100 us, so a kernel is timed by repeating it: all its steps of a token, in their order,
+//! so that each layer's weights come from memory as they do in a real step, until the whole takes long enough for the
+//! wall clock.
 
 use serde::Serialize;
 
@@ -32,37 +33,37 @@ pub struct Use {
     pub us: f64,
     /// GPU time a pass, ms.
     pub ms: f64,
-    /// Of all uses' time.
+    /// Percentage of all uses' time.
     pub percent: f64,
 }
 
-/// A use in a decode step, whose work is to read.
+/// A use in a decode step, which is bound by reads of memory.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProfileRow {
-    /// Which, and its time a token.
+    /// The use, and its time a token.
     #[serde(flatten)]
     pub of: Use,
     /// Bytes of weights and cache read a token.
     pub bytes: u64,
     /// Bytes over time.
     pub gb_s: f64,
-    /// Of the device's streaming read.
+    /// `gb_s` as a percentage of the device's streaming read.
     pub percent_of_streaming: f64,
     /// Threads with something to do over threads launched.
     pub active: f64,
 }
 
-/// A use in a pass of prefill, whose work is arithmetic.
+/// A use in a pass of prefill, which is bound by arithmetic.
 #[derive(Debug, Clone, Serialize)]
 pub struct PrefillRow {
-    /// Which, and its time a pass.
+    /// The use, and its time a pass.
     #[serde(flatten)]
     pub of: Use,
     /// Multiplications and additions over time, in 10^12 a second.
     pub tops: f64,
 }
 
-/// How long a pass of few rows takes, or a decode step of so many, without what drafts and what moves the state on.
+/// The time of a pass or a decode step of `rows` rows, without the stages that draft and advance the state.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct RowsTime {
     /// Rows.
@@ -71,9 +72,10 @@ pub struct RowsTime {
     pub ms: f64,
 }
 
-/// Each measurement lasts this long at least, ms.
+/// The shortest measurement that counts, ms.
 const LEAST_MS: f64 = 25.0;
-/// How many times the browser's latency a measurement lasts, and from what latency on, ms, it is one of two lengths.
+/// The least duration of a measurement as a multiple of the readback latency, and the latency, ms, from which on two
+/// lengths are measured.
 const POLLS: f64 = 4.0;
 const NOTICED_MS: f64 = 1.0;
 /// Bytes of the streaming read's buffer, where the device binds that many.
@@ -82,7 +84,7 @@ const STREAM_BYTES: u64 = 512 << 20;
 /// A variant that a step of the decode plan runs or could run.
 #[derive(Debug, Clone, Serialize)]
 pub struct KernelRow {
-    /// What it computes: the operation and its shape, or the step.
+    /// The operation and its shape, or the step.
     pub operation: String,
     /// Kernel.
     pub kernel: &'static str,
@@ -90,7 +92,7 @@ pub struct KernelRow {
     pub variant: &'static str,
     /// Whether the plan runs it.
     pub chosen: bool,
-    /// What is wrong with its result on known data; it was compared with its twin before it was timed.
+    /// The difference from its twin on known data, where the result is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrong: Option<String>,
     /// GPU time of one dispatch, microseconds.
@@ -99,13 +101,13 @@ pub struct KernelRow {
     pub bytes: u64,
     /// Bytes over time.
     pub gb_s: f64,
-    /// Of the device's streaming read.
+    /// `gb_s` as a percentage of the device's streaming read.
     pub percent_of_streaming: f64,
 }
 
 impl Session {
-    /// Compares every variant that a step of the decode plan runs or could run with its twin, and measures it.
-    /// Only kernels with `filter` in their names; `progress` gets the operations done, and all.
+    /// Compares every variant that a step of the decode plan runs or could run with its twin, and measures it. Only
+    /// kernels with `filter` in their names; `progress` is called with the number of operations done, and of all.
     pub async fn kernel_bench(
         &mut self,
         position: u32,
@@ -155,12 +157,13 @@ impl Session {
         Ok(rows)
     }
 
-    /// Measures every kernel of a decode step at `position`. It works in a slot that is nobody's: whoever had it takes its state along.
+    /// Measures every kernel of a decode step at `position`, in a slot that is vacated: the sequence that had it keeps
+    /// its state as a copy.
     pub async fn profile(&mut self, position: u32, streaming_gb_s: f64) -> Result<Vec<ProfileRow>> {
         self.ensure(position + 1).await?;
         let slot = self.states.vacate()? as u32;
         self.put(Control::Decode, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, slot, ..State::default() }))?;
-        // Greedy decoding does without them.
+        // Stages that greedy decoding does without.
         let greedy = |stage| !matches!(stage, Stage::Penalize | Stage::Logprobs | Stage::Largest | Stage::Search(_) | Stage::Threshold | Stage::Record);
         let uses = self.uses(Pass::Decode, 1, greedy).await?;
         let rows = uses.into_iter().map(|(of, steps)| {
@@ -173,7 +176,7 @@ impl Session {
         Ok(rows.collect())
     }
 
-    /// Measures every kernel of a prefill pass over the last `rows` positions before `end`. It works in a slot that is nobody's: whoever had it takes its state along.
+    /// Measures every kernel of a prefill pass over the last `rows` positions before `end`, in a vacated slot.
     pub async fn profile_prefill(&mut self, end: u32, rows: u32) -> Result<Vec<PrefillRow>> {
         let rows = rows.min(self.sizes().rows).min(end);
         let pos = end - rows;
@@ -187,7 +190,7 @@ impl Session {
         Ok(uses.into_iter().map(|(of, steps)| PrefillRow { tops: tops(&of, &steps), of }).collect())
     }
 
-    /// Measures whole passes of few rows that end at `end`; none where they are not compiled yet. It works in a slot that is nobody's: whoever had it takes its state along.
+    /// Measures whole passes of few rows that end at `end`, in a vacated slot; none where they are not compiled yet.
     pub async fn profile_few(&mut self, end: u32) -> Result<Vec<RowsTime>> {
         self.ensure(end).await?;
         let slot = self.states.vacate()? as u32;
@@ -201,13 +204,13 @@ impl Session {
         Ok(times)
     }
 
-    /// Measures whole decode steps at `position` of one row and, where there are any, of several. It works in a slot that is nobody's: whoever had it
-    /// takes its state along.
+    /// Measures whole decode steps at `position` of one row and, where the model has them, of several, in a vacated
+    /// slot.
     pub async fn profile_steps(&mut self, position: u32) -> Result<Vec<RowsTime>> {
         self.prepare_steps().await?;
         self.ensure(position + FEW).await?;
         let slot = self.states.vacate()? as u32;
-        // Greedy ones; what ends a step would move it on.
+        // Greedy steps, without the stages that would advance the state.
         let timed = |stage| matches!(stage, Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose);
         let mut times = Vec::new();
         for pass in [Pass::Decode].into_iter().chain(Pass::STEPS).filter(|pass| !self.steps(*pass).is_empty()) {
@@ -219,7 +222,7 @@ impl Session {
         Ok(times)
     }
 
-    /// Measures the uses of kernels in a compiled pass with that many rows; each with its steps.
+    /// Measures the uses of kernels in a compiled pass with `rows` rows; returns each with its steps.
     async fn uses(&self, pass: Pass, rows: u32, wanted: impl Fn(Stage) -> bool) -> Result<Vec<(Use, Vec<usize>)>> {
         let (steps, encoded) = (&self.plans()[pass].steps, self.steps(pass));
         let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
@@ -244,19 +247,20 @@ impl Session {
         Ok(uses)
     }
 
-    /// Milliseconds of one pass over `steps`, with that many rows, by the wall clock, with the GPU kept busy for at least `least_ms`.
+    /// Milliseconds of one pass over `steps`, with `rows` rows, by the wall clock, with the GPU kept busy for at least
+    /// `least_ms`.
     pub(super) async fn time(&self, steps: &[&Encoded], rows: u32, least_ms: f64) -> Result<f64> {
-        // The first round also ends what was under way and wakes a GPU that slowed down: it does not count.
+        // The first round also ends earlier work and raises the GPU's clock: it does not count.
         self.round(steps, rows, 1).await?;
         let latency = self.gpu.latency_ms();
-        // What a poll that may come at any moment of its period adds must not matter; nor must a share of no time at all.
+        // Long enough that the phase of a periodic poll does not matter; a minimum of zero stays zero.
         let least_ms = if least_ms > 0.0 { least_ms.max(POLLS * latency) } else { 0.0 };
         let mut passes = 1;
         loop {
             let ms = self.round(steps, rows, passes).await?;
             let busy = ms - latency;
             if busy >= least_ms || least_ms == 0.0 {
-                // Of two lengths, so that what every wait takes cancels; where that is next to nothing, of one.
+                // The difference of two lengths cancels the latency; where that is negligible, one length suffices.
                 let fewer = passes / 4;
                 if latency < NOTICED_MS || fewer == 0 {
                     return Ok(busy.max(0.1 * ms) / passes as f64);
@@ -268,7 +272,7 @@ impl Session {
         }
     }
 
-    /// The wall clock's time of that many passes, from an idle GPU to an idle GPU, ms.
+    /// The wall clock's time of `passes` passes, from an idle GPU to an idle GPU, ms.
     pub(super) async fn round(&self, steps: &[&Encoded], rows: u32, passes: usize) -> Result<f64> {
         let started = now_ms();
         self.repeat(steps, rows, passes, None);
@@ -276,7 +280,7 @@ impl Session {
         Ok(now_ms() - started)
     }
 
-    /// Records and submits `passes` passes over `steps`. Their end is written to the query.
+    /// Records and submits `passes` passes over `steps`. Their end is written to the query `end`.
     fn repeat(&self, steps: &[&Encoded], rows: u32, passes: usize, end: Option<(&wgpu::QuerySet, u32)>) {
         let mut left = passes;
         while left > 0 {
@@ -300,8 +304,9 @@ impl Session {
         }
     }
 
-    /// Milliseconds of one pass over each candidate's steps: medians over `rounds`, in which they take turns of `slice_ms` or so. On devices
-    /// with timestamps the GPU works on without a wait for the host, and a turn lasts from the end of the one before to its own.
+    /// Milliseconds of one pass over each candidate's steps: medians over `rounds`, in which the candidates take turns
+    /// of about `slice_ms`. On devices with timestamps the GPU does not wait for the host between turns, and a turn is
+    /// measured from the end of the one before to its own.
     pub(super) async fn compare(&self, candidates: &[Vec<Encoded>], slice_ms: f64, rounds: usize) -> Result<Vec<f64>> {
         let candidates: Vec<Vec<&Encoded>> = candidates.iter().map(|steps| steps.iter().collect()).collect();
         let mut fastest = f64::INFINITY;
@@ -311,7 +316,7 @@ impl Session {
         let passes = ((slice_ms / fastest) as usize).max(1);
         let mut times = vec![Vec::new(); candidates.len()];
         if self.gpu.caps().timestamps() {
-            // One turn more at the beginning, at whose end the first begins.
+            // One more turn at the beginning, whose end is the start of the first.
             let turns: Vec<usize> = std::iter::once(0).chain((0..rounds).flat_map(|_| 0..candidates.len())).collect();
             let timeline = self.gpu.timeline(turns.len() as u32)?;
             for (i, c) in turns.iter().enumerate() {

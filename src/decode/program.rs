@@ -1,4 +1,4 @@
-//! What a session computes with: buffers, the plan of each pass over them, and the steps that are compiled of these plans.
+//! A session's program: buffers, the plan of each pass over them, and the compiled steps of these plans.
 
 use crate::error::Result;
 use crate::gpu::{Bound, Buffer, Gpu};
@@ -13,7 +13,7 @@ pub(super) struct Encoded {
     pub(super) grid: Grid,
 }
 
-/// The steps of each pass; `None` of one that is not compiled.
+/// The steps of each pass; `None` where a pass is not compiled.
 pub(super) type Compiled = [Option<Vec<Encoded>>; Pass::ALL.len()];
 
 /// Buffers, plans and compiled steps for passes and states of certain sizes.
@@ -22,23 +22,23 @@ pub(super) struct Program {
     /// The layout's buffers, by their ids.
     pub buffers: Vec<Buffer>,
     pub sizes: Sizes,
-    /// What plans have beyond what every answer needs.
+    /// Optional parts of the plans, which not every answer needs.
     pub asked: Asked,
-    /// Of the model alone, and with its adapters, where there are any.
+    /// Plans of the model alone, and with its adapters, where there are any.
     pub plans: [Plans; 2],
-    /// The compiled passes of either.
+    /// The compiled passes of both.
     pub compiled: [Compiled; 2],
 }
 
 impl Program {
-    /// With the buffers of a layout's weights, before anything is planned.
+    /// A program with the buffers of a layout's weights, without plans.
     pub fn unplanned(gpu: &Gpu, layout: Layout, sizes: Sizes) -> Result<Self> {
         let buffers = make_buffers(gpu, &layout, &[])?;
         Ok(Self { layout, buffers, sizes, asked: Asked::default(), plans: Default::default(), compiled: Default::default() })
     }
 
-    /// The passes that another program has to have compiled in place of this one: those that this one has, prefill and decode. Of the plans with adapters
-    /// none where `adapted` is false.
+    /// The passes that a replacement of this program has to compile: those that this one has compiled, prefill and
+    /// decode. Of the plans with adapters none where `adapted` is false.
     pub fn passes(&self, adapted: bool) -> [Vec<Pass>; 2] {
         let of = |compiled: &Compiled| {
             let needed = |pass: &Pass| matches!(pass, Pass::Prefill | Pass::Decode) || compiled[*pass as usize].is_some();
@@ -61,7 +61,7 @@ impl Program {
     }
 }
 
-/// The layout's buffers: those of `there` that are long enough, new ones in place of the others and for the rest of `layout`.
+/// The layout's buffers: those of `there` that are long enough, and new ones for the rest.
 pub(super) fn make_buffers(gpu: &Gpu, layout: &Layout, there: &[Buffer]) -> Result<Vec<Buffer>> {
     let specs = layout.specs().iter().enumerate();
     specs
@@ -92,7 +92,7 @@ pub(super) async fn compile_ahead(gpu: &Gpu, steps: impl Iterator<Item = &Step>)
     gpu.compile_ahead(steps.map(|step| (step.variant, &step.overrides[..]))).await;
 }
 
-/// Binds `buffers` to steps, and compiles what is not there yet.
+/// Binds `buffers` to steps, and compiles their pipelines where they are not compiled yet.
 pub(super) fn encode<'a>(gpu: &Gpu, buffers: &[Buffer], steps: impl IntoIterator<Item = &'a Step>) -> Result<Vec<Encoded>> {
     let encode = |step: &Step| {
         let bound: Vec<_> = step.bindings.iter().map(|(name, id)| (*name, buffers[id.0 as usize].clone())).collect();
@@ -101,19 +101,20 @@ pub(super) fn encode<'a>(gpu: &Gpu, buffers: &[Buffer], steps: impl IntoIterator
     steps.into_iter().map(encode).collect()
 }
 
-/// A plan for each pass, and the buffers they need after the weights.
+/// A plan for each pass; adds the buffers that the plans need to the layout, after the weights.
 pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, asked: Asked) -> Result<Plans> {
     plans_with(model, layout, select, sizes, asked, None)
 }
 
-/// A plan for each pass with the products of adapters, where there are any, and the buffers that they need after the weights.
+/// [`build_plans`] with the products of adapters, where there are any.
 pub(super) fn plans_with(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, asked: Asked, adapters: Option<&Adapters>) -> Result<Plans> {
-    // The first plan that names a state reserves it, as large as a prefill pass needs it.
+    // The first plan that names a state reserves it, as large as a prefill pass needs.
     let mut plans = Vec::new();
     for pass in Pass::ALL {
-        // A recurrent state cannot be cut back to before a draft that was wrong; numbers by layer and token are read of one row.
+        // A recurrent state cannot be cut back to before a rejected draft; per-layer embeddings are read for one row
+        // only.
         let recurrent = layout.specs().iter().any(|spec| matches!(spec.state, Some(StateShape::Recurrent { .. })));
-        // A model that pools reads texts, and writes nothing.
+        // A model that pools does not generate: it only needs prefill.
         let reads_alone = model.config().pooling.is_some() && pass != Pass::Prefill;
         plans.push(if reads_alone || pass.is_step_of_rows() && (recurrent || model.config().per_layer.is_some()) {
             Plan::default()

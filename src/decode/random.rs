@@ -1,4 +1,4 @@
-//! Weights that nobody trained, made on the GPU: for measuring a shape without its file.
+//! Random weights, made on the GPU: for measuring a shape without its file.
 
 use bytemuck::{bytes_of, cast_slice};
 
@@ -11,7 +11,8 @@ use crate::layout::BufferId;
 use crate::plan::Grid;
 use crate::weights::VectorPart;
 
-/// Bits of a word that are random, and bits that are set, of a type's `wq`: any bits are quants, numbers need an exponent.
+/// Masks of the bits of a `wq` word that are random, and that are set, by weight type: quants may have any bits, floats
+/// need an exponent.
 const fn numbers(kind: WeightType) -> (u32, u32) {
     match kind {
         WeightType::F32 => (0x807f_ffff, 0x3c00_0000),
@@ -27,7 +28,7 @@ impl Session {
         let mut fills: Vec<(BufferId, (u32, u32))> = Vec::new();
         for part in self.model().matrices().iter().flat_map(|m| &m.parts) {
             fills.push((part.wq, numbers(part.kind)));
-            // The lower bits of an exponent, or of a half's fraction.
+            // Random are the lower bits of an exponent, or of a half's fraction.
             let keep = if part.kind.scales() == "e" { 0x0303_0303 } else { 0x03ff_03ff };
             fills.extend(part.ws.map(|ws| (ws, (keep & !part.kind.usual_scales(), part.kind.usual_scales()))));
         }
@@ -37,7 +38,7 @@ impl Session {
             let buffer = self.buffer_of(id);
             let fill = [(i as u32).wrapping_mul(0x0100_0193), keep, set, 0];
             let params = self.gpu.buffer_with("random.params", bytes_of(&fill), wgpu::BufferUsages::UNIFORM)?;
-            // Numbers of a dispatch, not constants of the pipeline: one pipeline fills every buffer.
+            // Parameters in a uniform, not pipeline constants: one pipeline fills every buffer.
             let bound = self.gpu.bind("random", variant, &[], &[("state", state.clone()), ("params", params), ("words", buffer.clone())])?;
             let mut encoder = self.gpu.encoder("random");
             {

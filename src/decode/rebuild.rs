@@ -1,4 +1,5 @@
-//! A state that was lost with its device is made again from its tokens: by the same passes and steps, so that it is the same to the last bit.
+//! Rebuilds a state that was lost with its device from its tokens, by the same passes and steps, so that it is the same
+//! to the last bit.
 
 use super::generate::Outcome;
 use super::prefill::Next;
@@ -9,15 +10,15 @@ use crate::kernels::Variant;
 use crate::plan::{Lane, Pass, Stage};
 use crate::state::{History, How, SequenceId};
 
-/// How long steps may take that are repeated, ms. Where it would be longer, the tokens are read by passes: many times as fast, and rounded
-/// otherwise, so that a text may go on with other words.
+/// The most time that repeated decode steps may take, ms. Where it would be longer, the tokens are read by passes: many
+/// times as fast, but rounded otherwise, so that a text may continue differently.
 const REPEAT_MS: f64 = 30_000.0;
-/// Steps that may wait for the GPU.
+/// Most steps in flight.
 const STEPS: usize = 32;
-/// The last stage of a step that only reads.
+/// The last stage of a step that only fills the cache.
 const LAST: Stage = Stage::Layer(usize::MAX);
 
-/// What decided about a session's kernels beside the device and the options.
+/// What determines a session's kernels, apart from the device and the options.
 pub struct Decided {
     /// The lane in use.
     pub lane: Lane,
@@ -28,17 +29,18 @@ pub struct Decided {
 }
 
 impl Session {
-    /// What another session must be told to run the same kernels on the same device.
+    /// The choices that let another session run the same kernels on the same device.
     pub fn decided(&self) -> Decided {
         Decided { lane: self.lane(), avoided: self.select.avoided().to_vec(), few: self.has(Pass::Few) }
     }
 
-    /// What the last generation had done when the device was lost, if it had sampled anything; once.
+    /// Takes the outcome of the last generation until the device was lost, if it had sampled anything.
     pub fn take_interrupted(&mut self) -> Option<Outcome> {
         self.interrupted.take()
     }
 
-    /// Takes over the conversations of a session whose device was lost. Each is made again when it has its turn.
+    /// Takes over the conversations of a session whose device was lost. Each one's state is rebuilt when it is next
+    /// used.
     pub fn take_over(&mut self, lost: Self) -> Result<()> {
         self.set_picture_attention(lost.model().config().picture_attention);
         self.states.inherit(lost.states);
@@ -47,17 +49,17 @@ impl Session {
         self.rotate_long(lost.long)
     }
 
-    /// After an answer for which the GPU had no memory. Where it told of that late, a copy of any state made meanwhile may be missing: all are made again
-    /// from their tokens.
+    /// Recovers from an answer for which the GPU had no memory. Where the refusal was reported late, any copy of a
+    /// state made meanwhile may be missing: all states are rebuilt from their tokens.
     pub(crate) async fn go_on_without(&mut self) {
-        // What goes wrong for want of a buffer has gone wrong by then, and is told of with it.
+        // After the wait, errors that follow from a missing buffer have been reported too.
         let _ = self.gpu.idle().await;
         if self.gpu.forgive() {
             self.states.lose_all();
         }
     }
 
-    /// Makes the state hold the first `n` of its tokens where they were lost; of the others nothing is known afterwards.
+    /// Rebuilds the first `n` tokens of a lost state; the others are forgotten.
     pub(super) async fn rebuild(&mut self, sequence: SequenceId, n: usize, cancel: &Cancel) -> Result<()> {
         if !self.states.is_lost(sequence)? {
             return Ok(());
@@ -79,14 +81,14 @@ impl Session {
         }
         self.states.begin_again(sequence)?;
         if let Err(e) = self.read_again(sequence, slot, &tokens, cancel).await {
-            // It is as lost as before.
+            // The state is lost as before.
             self.states.lose(sequence, lost, self.states.is_long(sequence)?)?;
             return Err(e);
         }
         Ok(())
     }
 
-    /// Reads tokens as they were read before.
+    /// Reads tokens by the passes and steps that read them before.
     async fn read_again(&mut self, sequence: SequenceId, slot: u32, tokens: &History, cancel: &Cancel) -> Result<()> {
         let mut running = None;
         let mut passes = 0;

@@ -1,4 +1,4 @@
-//! The same plans through the CPU twins: slow, in f64 where it matters, and the witness when the GPU is in doubt.
+//! Runs the plans through the CPU twins: slow, in f64 where it matters, as the reference for results of the GPU.
 
 use bytemuck::cast_slice;
 
@@ -24,7 +24,8 @@ pub struct TwinSession {
 }
 
 impl TwinSession {
-    /// Loads a checkpoint for passes of up to `rows` rows and a cache of `capacity` positions. `max_binding` as on a device, in bytes.
+    /// Loads a checkpoint for passes of up to `rows` rows and a cache of `capacity` positions. `max_binding` as on a
+    /// device, in bytes.
     pub async fn load(checkpoint: &Checkpoint, lane: Lane, rows: u32, capacity: u32, max_binding: u64) -> Result<Self> {
         let select = Selector::new(&Caps::least(), lane, None, &[])?;
         let mut layout = Layout::default();
@@ -41,7 +42,7 @@ impl TwinSession {
         Ok(session)
     }
 
-    /// Rotates as the model does in texts of so many positions.
+    /// Writes the tables of rotations for texts of `positions` positions.
     fn rotate_for(&self, positions: u32) -> Result<()> {
         let config = self.model.config();
         for (i, rope) in config.ropes.iter().enumerate() {
@@ -52,7 +53,7 @@ impl TwinSession {
         Ok(())
     }
 
-    /// Whether texts of so many positions are rotated otherwise than short ones.
+    /// Whether texts of `positions` positions have other rotations than short texts.
     pub fn is_long(&self, positions: u32) -> bool {
         self.model.config().original_context().is_some_and(|original| positions > original)
     }

@@ -1,4 +1,4 @@
-//! The engine's GPU memory and its recorded plans.
+//! The session: a model's GPU memory and its compiled plans.
 
 mod growth;
 
@@ -31,73 +31,74 @@ use super::chunk::MOST;
 use super::generate::{LOGPROBS_ROW, Outcome};
 use super::program::{Compiled, Encoded, Program, build_plans, compile, compile_ahead, encode, make_buffer, make_buffers, plans_with};
 
-/// Readbacks under way at one time, and one to spare.
+/// Staging buffers: one for each readback in flight, and one to spare.
 const STAGING: usize = 3;
-/// Room for a grammar at first, in words: half of all published schemas need less.
+/// The first size of a grammar's buffer, in words: half of all published schemas need less.
 const LEAST_AUTOMATON: usize = 1 << 14;
 
-/// Weights, states, activations and the recorded plans of one loaded model.
+/// Weights, states, activations and the compiled plans of one loaded model.
 pub struct Session {
     pub(super) gpu: Rc<Gpu>,
     model: Box<dyn Model>,
     pub(super) select: Selector,
     program: Program,
-    /// Buffers of the layout that are weights, those of adapters among them, and survive growth.
+    /// Number of the layout's buffers that are weights, of adapters too; they survive growth.
     weights: usize,
-    /// Buffers of the layout that are the model's own weights.
+    /// Number of the layout's buffers that are the model's own weights.
     own_weights: usize,
     /// Most positions that may be used.
     context: u32,
     pub(super) adapters: Loaded,
     /// Whether the plans with adapters run now.
     adapted: bool,
-    /// The grammar and the tokens that are in the GPU's memory.
+    /// The grammar and the vocabulary in the GPU's memory.
     resident: Option<(Rc<Grammar>, Rc<Vocabulary>)>,
     /// A number that changes whenever plans or compiled passes do; no two sessions have the same one.
     edition: u32,
     /// Buffers that chunks of tokens are read back through.
     pub(super) staging: Vec<Buffer>,
-    /// Readbacks of four bytes that tell when passes of prefill have run.
+    /// Staging buffers of four bytes, whose readbacks tell when passes of prefill have run.
     pub(super) fences: [Buffer; 2],
     /// Whether variants must pass the self-test before they are used.
     pub(super) self_tested: bool,
-    /// How long a token took, for the next generation's chunks.
+    /// Milliseconds of a token, for the next generation's chunks.
     pub(super) ms_a_token: Option<f64>,
-    /// The same of a step of several sequences.
+    /// Milliseconds of a step of several sequences.
     pub(super) ms_a_step: Option<f64>,
-    /// What sequences remember.
+    /// The sequences with their tokens and caches.
     pub(super) states: States,
-    /// Whether the tables of rotations are those of texts longer than the model's original context.
+    /// Whether the tables of rotations are those for texts longer than the model's original context.
     pub(super) long: bool,
-    /// What the last generation had done when the device was lost.
+    /// The outcome of the last generation until the device was lost.
     pub(super) interrupted: Option<Outcome>,
 }
 
-/// How the self-test went.
+/// The result of a self-test.
 #[derive(Default)]
 pub struct SelfTest {
     /// Variants that ran; the others of the plans have passed on this device before.
     pub checked: usize,
-    /// Variants whose result is wrong, and how.
+    /// Variants whose result is wrong, with the difference.
     pub wrong: Vec<(&'static Variant, String)>,
-    /// How long it took, ms.
+    /// The time of the self-test, ms.
     pub ms: f64,
 }
 
-/// A number that no plan has had yet.
+/// A number that no session's plans have had yet.
 fn next_edition() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 impl Session {
-    /// The sizes that plans are made for at first: passes of `rows` rows, states of `start` positions, both `context` at most, of `slots` sequences.
+    /// The first sizes of plans: passes of `rows` rows, states of `start` positions, both at most `context`, and
+    /// `slots` sequences.
     pub(crate) fn sizes_of(rows: u32, context: u32, start: u32, slots: u32) -> Sizes {
         Sizes { rows: rows.min(context), capacity: start.min(context).next_multiple_of(64), slots, ring: MOST }
     }
 
-    /// Makes buffers and plans. `layout` holds the weights' buffers already; `context` is the most positions that will be used, `sizes` what there is
-    /// room for at first: states double.
+    /// Makes buffers and plans. `layout` holds the weights' buffers already; `context` is the most positions that will
+    /// be used, `sizes` the first sizes: states grow by doubling.
     pub async fn new(gpu: Rc<Gpu>, model: Box<dyn Model>, layout: Layout, select: Selector, context: u32, sizes: Sizes) -> Result<Self> {
         let weights = layout.specs().len();
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
@@ -129,13 +130,13 @@ impl Session {
         Ok(session)
     }
 
-    /// Plans for `sizes`, makes the buffers that are not weights, compiles and binds. After a failure all is as it was.
+    /// Plans for `sizes`, makes the buffers that are not weights, compiles and binds. A failure changes nothing.
     async fn lay_out(&mut self, sizes: Sizes) -> Result<()> {
         let program = self.lay(self.weights, sizes, self.program.asked).await?;
         self.move_to(program)
     }
 
-    /// Computes with another program from now on, to whose buffers all states move.
+    /// Switches to another program, to whose buffers all states are copied.
     fn move_to(&mut self, program: Program) -> Result<()> {
         self.adopt(program);
         self.put_rotations()?;
@@ -143,15 +144,15 @@ impl Session {
         Ok(())
     }
 
-    /// Plans again, with the buffers that are there. After a failure all is as it was.
+    /// Plans again, with the existing buffers. A failure changes nothing.
     pub(super) async fn plan_again(&mut self) -> Result<()> {
         let program = self.lay(self.program.buffers.len(), self.program.sizes, self.program.asked).await?;
         self.adopt(program);
         Ok(())
     }
 
-    /// A program with the first `kept` of the buffers that are there: plans, the other buffers, and compiled the passes that are compiled now, at least
-    /// prefill and decode. The session still computes with its own.
+    /// A new program with the first `kept` of the existing buffers: plans, new buffers for the rest, and the passes
+    /// that are compiled now, at least prefill and decode. The session keeps its own program.
     async fn lay(&self, kept: usize, sizes: Sizes, asked: Asked) -> Result<Program> {
         let (layout, plans) = self.planned(kept, sizes, asked)?;
         let buffers = make_buffers(&self.gpu, &layout, &self.program.buffers[..kept])?;
@@ -159,7 +160,7 @@ impl Session {
         Ok(Program { layout, buffers, sizes, asked, plans, compiled })
     }
 
-    /// As [`Session::lay`], of a GPU that tells a moment later that it has no memory for it.
+    /// [`Session::lay`], with a wait for the GPU's late report of insufficient memory.
     async fn lay_where_there_is_room(&self, kept: usize, sizes: Sizes, asked: Asked) -> Result<Program> {
         let allocation = self.gpu.allocate();
         let program = self.lay(kept, sizes, asked).await;
@@ -172,7 +173,7 @@ impl Session {
         self.program = program;
     }
 
-    /// The first `kept` buffers of the layout and those that plans need after them; the plans, without adapters and with them.
+    /// The layout's first `kept` buffers, followed by those that plans need; the plans, without adapters and with them.
     fn planned(&self, kept: usize, sizes: Sizes, asked: Asked) -> Result<(Layout, [Plans; 2])> {
         let mut layout = self.program.layout.clone();
         layout.truncate(kept);
@@ -185,12 +186,13 @@ impl Session {
         Ok((layout, [plans, adapted]))
     }
 
-    /// The passes that a program in place of this one has to have compiled.
+    /// The passes that a replacement of the program has to compile.
     fn passes(&self) -> [Vec<Pass>; 2] {
         self.program.passes(self.adapters.plan.is_some())
     }
 
-    /// Compiles what plans need for this, if it is not there yet, and tests it where the other kernels were tested.
+    /// Adds optional parts to the plans, if they are missing, compiles them, and self-tests them where the other
+    /// kernels were tested.
     async fn prepare(&mut self, asked: Asked, what: &str) -> Result<()> {
         let before = self.program.asked;
         if before == asked {
@@ -217,22 +219,24 @@ impl Session {
         Err(Error::gpu(format!("this GPU or its driver computes {what} wrongly, leave them out: {}", wrong.join("; "))))
     }
 
-    /// Makes ready for penalties, bias and log probabilities.
+    /// Prepares penalties, bias and log probabilities.
     pub(super) async fn prepare_extras(&mut self) -> Result<()> {
         self.prepare(Asked { extras: true, ..self.program.asked }, "penalties or log probabilities").await
     }
 
-    /// How rows of one picture attend to each other, where the model's own file did not tell: set before any prompt has rows.
+    /// Sets how rows of one picture attend to each other, where the model's own file did not say: before any prompt has
+    /// rows.
     pub(crate) fn set_picture_attention(&mut self, attention: PictureAttention) {
         self.model.config_mut().picture_attention = attention;
     }
 
-    /// Makes ready for prompts with rows in place of tokens.
+    /// Prepares prompts with rows in place of tokens.
     pub(super) async fn prepare_rows(&mut self) -> Result<()> {
         self.prepare(Asked { rows: true, ..self.program.asked }, "rows in place of tokens").await
     }
 
-    /// Makes ready for a grammar, and puts it and the model's tokens into the GPU's memory where others are there. Room for grammars grows by doubling.
+    /// Prepares a grammar, and writes it and the vocabulary into the GPU's memory where they differ from the resident
+    /// ones. The grammar's buffer grows by doubling.
     pub(super) async fn prepare_grammar(&mut self, constraint: &Constraint) -> Result<()> {
         let (grammar, vocabulary) = (constraint.grammar(), constraint.vocabulary());
         let words = grammar.words();
@@ -252,7 +256,7 @@ impl Session {
 
     fn put_rotations(&self) -> Result<()> {
         for (i, rope) in self.model.config().ropes.iter().enumerate() {
-            // Of a table that no layer reads there is no buffer.
+            // A table that no layer reads has no buffer.
             if let Some(id) = self.program.layout.find(&Name::Rotations(i)) {
                 self.write_at(id, 0, cast_slice(&rope.table(self.program.sizes.capacity, self.long)?))?;
             }
@@ -260,12 +264,12 @@ impl Session {
         Ok(())
     }
 
-    /// Whether texts of so many positions are rotated otherwise than short ones.
+    /// Whether texts of `positions` positions have other rotations than short texts.
     pub fn is_long(&self, positions: u32) -> bool {
         self.model.config().original_context().is_some_and(|original| positions > original)
     }
 
-    /// Rotates as in long texts, or as in short ones, from now on.
+    /// Sets the rotations of long texts, or of short ones.
     pub(super) fn rotate_long(&mut self, long: bool) -> Result<()> {
         if self.long == long {
             return Ok(());
@@ -274,12 +278,12 @@ impl Session {
         self.put_rotations()
     }
 
-    /// Gives a sequence its slot, and has positions be rotated as its are.
+    /// Gives a sequence its slot, and sets its adapter and rotations.
     pub(super) async fn enter(&mut self, sequence: SequenceId) -> Result<u32> {
         self.ensure(self.states.history(sequence)?.len() as u32).await?;
         let outside = self.states.slot_of(sequence).is_err();
         let slot = self.states.enter(sequence)?;
-        // Its slot may have been another's, whose copy takes memory now.
+        // The slot may have been another sequence's, whose copy takes memory now.
         if outside {
             self.evict_for(self.program.sizes.capacity);
         }
@@ -288,12 +292,12 @@ impl Session {
         Ok(slot as u32)
     }
 
-    /// The steps of a pass that is compiled; none of one that is not.
+    /// The steps of a compiled pass; none of one that is not compiled.
     pub(super) fn steps(&self, pass: Pass) -> &[Encoded] {
         self.compiled()[pass as usize].as_deref().unwrap_or_default()
     }
 
-    /// An error where a pass that is about to run has no steps: no answer is made of nothing.
+    /// An internal error where a pass that is about to run is not compiled.
     pub(super) fn must_have(&self, pass: Pass) -> Result<()> {
         if self.steps(pass).is_empty() { Err(Error::internal(format!("the pass {} is not compiled", pass.name()))) } else { Ok(()) }
     }
@@ -303,7 +307,7 @@ impl Session {
         self.compiled()[pass as usize].is_some()
     }
 
-    /// The compiled passes of what runs now: with adapters, or without.
+    /// The compiled passes in use: with adapters, or without.
     fn compiled(&self) -> &Compiled {
         &self.program.compiled[usize::from(self.adapted)]
     }
@@ -312,7 +316,8 @@ impl Session {
         &mut self.program.compiled[usize::from(self.adapted)]
     }
 
-    /// Forgets adapters and all that was made for them. What is their room is reserved after the model's weights.
+    /// Drops the adapters with their plans, compiled passes and buffers in the layout, which follow the model's
+    /// weights.
     pub(super) fn forget_adapters(&mut self) {
         self.adapters = Loaded::default();
         self.adapted = false;
@@ -321,7 +326,7 @@ impl Session {
         self.weights = self.own_weights;
     }
 
-    /// Room for what adapters add to a matrix: A, B, and where rows find theirs.
+    /// Reserves buffers of adapters for a matrix: A, B, and the places of rows in them.
     pub(super) fn reserve_adapter(&mut self, matrix: &str, bytes: [u64; 3]) -> [BufferId; 3] {
         let mut room = |what: &str, bytes| self.program.layout.weight(format!("{matrix}.lora_{what}"), bytes);
         let [a, b, at] = bytes;
@@ -330,7 +335,7 @@ impl Session {
         reserved
     }
 
-    /// Plans with these adapters beside the plans without, and makes their buffers.
+    /// Makes the adapters' buffers, and plans with these adapters beside the plans without.
     pub(super) async fn adopt_adapters(&mut self, adapters: Loaded) -> Result<()> {
         self.adapters = adapters;
         self.program.buffers.truncate(self.own_weights);
@@ -340,7 +345,7 @@ impl Session {
         self.lay_out(self.program.sizes).await
     }
 
-    /// The kernels of adapters must pass the self-test, where others had to.
+    /// Self-tests the kernels of adapters, where the other kernels were tested.
     pub(super) async fn test_adapters(&mut self) -> Result<()> {
         if !self.self_tested || self.adapters.plan.is_none() {
             return Ok(());
@@ -349,7 +354,7 @@ impl Session {
         if wrong.is_empty() { Ok(()) } else { Err(Error::gpu(format!("this GPU or its driver computes adapters wrongly: {}", wrong.join("; ")))) }
     }
 
-    /// Whose adapters rows have from now on.
+    /// Sets the adapters of rows.
     pub(super) fn speak(&mut self, voices: Voices) -> Result<()> {
         let adapted = voices.iter().any(|row| row[0] != 0);
         if self.adapted != adapted {
@@ -358,22 +363,23 @@ impl Session {
         if adapted { self.put(Control::Voices, cast_slice(&voices)) } else { Ok(()) }
     }
 
-    /// The same number as before where neither plans nor what is compiled of them have changed since.
+    /// A number that changes whenever plans or compiled passes do.
     pub fn edition(&self) -> u32 {
         self.edition
     }
 
-    /// Compiles short passes and those of few rows, which are used from then on: for idle time, as nothing needs them. They must pass the self-test.
+    /// Compiles short passes and passes of few rows, which are used from then on: optional, for idle time. They must
+    /// pass the self-test.
     pub async fn prepare_few(&mut self) -> Result<()> {
         self.prepare_passes(&[Pass::Short, Pass::Few]).await
     }
 
-    /// Compiles steps of several rows, where there are any.
+    /// Compiles steps of several rows, where the model has them.
     pub(super) async fn prepare_steps(&mut self) -> Result<()> {
         self.prepare_passes(&Pass::STEPS).await
     }
 
-    /// Compiles passes that are not there yet; those that do not pass the self-test are not there afterwards.
+    /// Compiles passes that are not compiled yet; those that fail the self-test are dropped.
     pub(super) async fn prepare_passes(&mut self, passes: &[Pass]) -> Result<()> {
         let later: Vec<Pass> = passes.iter().copied().filter(|pass| !self.has(*pass) && !self.plans()[*pass].steps.is_empty()).collect();
         if later.is_empty() {
@@ -392,22 +398,22 @@ impl Session {
         test.map(drop)
     }
 
-    /// Whether steps may have several rows: those are compiled, and the model's states can be cut back.
+    /// Whether steps may have several rows: the passes are compiled, for which the model's states can be cut back.
     pub(super) fn speculates(&self) -> bool {
         Pass::STEPS.iter().all(|pass| !self.steps(*pass).is_empty())
     }
 
-    /// What is known of this device.
+    /// Measurements and self-tests of this device.
     pub fn known(&self) -> &Known {
         self.select.known()
     }
 
-    /// Runs each chosen variant that has not passed before on known data: those whose result is wrong, and how.
+    /// Runs each chosen variant that has not passed before on known data.
     pub async fn self_test(&mut self) -> Result<SelfTest> {
         let started = now_ms();
         self.self_tested = true;
         let blocks = |step: &Step| step.overrides.iter().find(|o| o.0 == "KB").map_or(0, |o| o.1 as u32);
-        // A longer row than those that have passed is another thing to try.
+        // A row longer than any that has passed is tested again.
         let name = |step: &Step| format!("{} KB={}", step.variant, blocks(step));
         let mut steps: Vec<&Step> = Vec::new();
         for step in self.program.compiled_steps() {
@@ -426,12 +432,12 @@ impl Session {
         Ok(SelfTest { checked, wrong, ms: now_ms() - started })
     }
 
-    /// Whether the model writes: others make one row of each text.
+    /// Whether the model generates text; other models pool each text into one row.
     pub fn writes(&self) -> bool {
         self.model.config().pooling.is_none()
     }
 
-    /// The same as an error.
+    /// An error where the model does not generate text.
     pub(crate) fn must_write(&self, what: &str) -> Result<()> {
         let (does, call) = match self.model.config().pooling {
             None => return Ok(()),
@@ -455,30 +461,30 @@ impl Session {
     pub fn layout(&self) -> &Layout {
         &self.program.layout
     }
-    /// A plan for each pass of what runs now: with adapters, or without.
+    /// The plans in use: with adapters, or without.
     pub fn plans(&self) -> &Plans {
         &self.program.plans[usize::from(self.adapted)]
     }
-    /// What the plans of what runs now have of adapters.
+    /// The adapters of the plans in use.
     pub(super) fn adapters_now(&self) -> Option<&Adapters> {
         self.adapters.plan.as_ref().filter(|_| self.adapted)
     }
-    /// What sequences remember.
+    /// The sequences with their tokens and caches.
     pub fn states(&self) -> &States {
         &self.states
     }
-    /// The same, to fork and release them.
+    /// The sequences, to fork and release them.
     pub fn states_mut(&mut self) -> &mut States {
         &mut self.states
     }
-    /// Writes a conversation of the model with that fingerprint. A lost one is made again first.
+    /// Saves a conversation, with the model's fingerprint `model`. A lost state is rebuilt first.
     pub async fn save(&mut self, sequence: SequenceId, model: &str, writer: &mut Writer, cancel: &Cancel) -> Result<()> {
         let tokens = self.states.history(sequence)?.len();
         self.rebuild(sequence, tokens, cancel).await?;
         self.states.save(sequence, self.settings(model), writer, cancel).await
     }
 
-    /// Takes a saved conversation back.
+    /// Restores a saved conversation.
     pub async fn restore(&mut self, model: &str, files: &Files) -> Result<SequenceId> {
         let saved = Saved::read(files, &self.settings(model), self.model().config().vocab as u32).await?;
         self.ensure(saved.tokens().max(1)).await?;
@@ -489,11 +495,11 @@ impl Session {
         Settings { model: model.to_owned(), lane: self.lane(), kv: self.select.kv() }
     }
 
-    /// What the plan of a decode step has beyond what every answer needs.
+    /// The optional parts of the plans.
     pub(super) fn asked(&self) -> Asked {
         self.program.asked
     }
-    /// What the plans are made for.
+    /// The sizes that the plans are made for.
     pub fn sizes(&self) -> Sizes {
         self.program.sizes
     }
@@ -501,11 +507,11 @@ impl Session {
     pub fn context(&self) -> u32 {
         self.context
     }
-    /// Has no more than so many positions be used.
+    /// Lowers the most positions that may be used.
     pub(crate) fn limit_context(&mut self, context: u32) {
         self.context = self.context.min(context);
     }
-    /// What of the model's recommendations could not be honoured, for people.
+    /// Warnings for users about recommendations of the model that could not be followed.
     pub fn warnings(&self) -> &[String] {
         self.select.warnings()
     }
@@ -514,7 +520,7 @@ impl Session {
         self.select.lane()
     }
 
-    /// Why the lane is what it is, where nobody asked for it.
+    /// Why this lane, where the caller gave none.
     pub fn lane_choice(&self) -> Option<&LaneChoice> {
         self.select.lane_choice()
     }
@@ -526,7 +532,7 @@ impl Session {
         Ok(())
     }
 
-    /// Where to load weights to.
+    /// An upload of weights into the session's buffers.
     pub fn upload(&self) -> Result<Uploading<'_>> {
         Ok(Uploading { session: self, upload: Upload::new(self.gpu.clone())? })
     }
@@ -553,14 +559,15 @@ impl Session {
         Ok(self.buffer_of(self.id_of(name)?))
     }
 
-    /// Makes passes wide enough for texts of so many positions that are read whole; the states have room for them.
+    /// Widens passes for texts of `rows` positions that are read whole, for which the states have room.
     pub(super) async fn widen(&mut self, rows: u32) -> Result<()> {
         let rows = rows.next_multiple_of(512).min(self.program.sizes.capacity).min(self.context);
         let program = self.lay_where_there_is_room(self.weights, Sizes { rows, ..self.program.sizes }, self.program.asked).await?;
         self.move_to(program)
     }
 
-    /// Runs every step of both plans once with the done flag set, so that kernels return at once: drivers that compile at first use do it now.
+    /// Runs every step of prefill and decode once with the done flag set, so that kernels return at once: drivers that
+    /// compile at first use do it now.
     pub async fn warm_up(&self) -> Result<()> {
         let done = State { done: 1, rows: 1, ..State::default() };
         self.put(Control::Prefill, bytes_of(&done))?;
@@ -580,7 +587,7 @@ impl Session {
     }
 }
 
-/// The weights' way into a session's buffers.
+/// An upload of weights into a session's buffers.
 pub struct Uploading<'a> {
     session: &'a Session,
     upload: Upload,

@@ -1,7 +1,7 @@
-//! Prompt lookup: steps that read drafts beside the next token, taken from where the text stood before. Drafting,
-//! verifying and accepting are the GPU's ([`crate::plan::Pass::Four`]); the host decides how many rows the next chunk's
-//! steps have. It follows what drafts would have been worth in the text that it has read, which costs the GPU nothing
-//! while there are none.
+//! Speculative decoding by prompt lookup: steps read drafts after the next token, copied from an earlier occurrence of
+//! the text's end. The GPU drafts, verifies and accepts ([`crate::plan::Pass::Four`]); the host decides how many rows
+//! the next chunk's steps have. It simulates drafts on the text that it has read, which costs the GPU nothing while
+//! none are used.
 
 use crate::base::numbers::FEW_ROWS;
 use crate::cpu::place;
@@ -15,14 +15,14 @@ pub enum Speculate {
     /// Never.
     #[default]
     Off,
-    /// Where it pays.
+    /// Where drafts pay.
     Auto,
     /// In each step, for measurements and tests.
     Always,
 }
 
 impl Speculate {
-    /// Its name.
+    /// The option's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -31,7 +31,7 @@ impl Speculate {
         }
     }
 
-    /// By its name.
+    /// The option of that name.
     pub fn parse(name: &str) -> Result<Self> {
         match name {
             "off" => Ok(Self::Off),
@@ -42,22 +42,22 @@ impl Speculate {
     }
 }
 
-/// Steps of so many rows, as they would have gone.
+/// Simulated steps of `rows` rows.
 struct Steps {
     pass: Pass,
     rows: usize,
-    /// The place in the text that the next of them would read.
+    /// The index in the text that the next step would read.
     at: usize,
-    /// Tokens that one takes.
+    /// Tokens that a step takes, on average.
     tokens: f64,
-    /// What one costs in steps of one row, until it was measured.
+    /// Assumed cost of a step in steps of one row, until it is measured.
     cost: f64,
-    /// Milliseconds of one, once measured.
+    /// Milliseconds of a step, once measured.
     ms: Option<f64>,
 }
 
 impl Steps {
-    /// Lets steps read what the text has from where the last ended.
+    /// Simulates steps over the text from the end of the last step on.
     fn follow(&mut self, text: &[u32]) {
         while self.at + self.rows <= text.len() {
             let known = &text[..=self.at];
@@ -71,12 +71,12 @@ impl Steps {
     }
 }
 
-/// What is left of what earlier steps said after one more.
+/// Decay of earlier steps' weight in the average, per step.
 const FORGETS: f64 = 0.9;
-/// What drafts have to be better than none.
+/// Drafts are used where they are faster than none by this factor.
 const WORTH: f64 = 1.05;
 
-/// How one generation speculates.
+/// The speculation of one generation.
 pub(super) struct Speculation {
     always: bool,
     text: Vec<u32>,
@@ -86,26 +86,26 @@ pub(super) struct Speculation {
 }
 
 impl Speculation {
-    /// Of a text that goes on.
+    /// The speculation of a generation that continues `text`.
     pub fn new(text: &[u32], always: bool) -> Self {
         let steps = |pass: Pass, rows, cost| Steps { pass, rows, at: text.len().saturating_sub(1), tokens: 1.0, cost, ms: None };
         Self { always, text: text.to_vec(), steps: [steps(Pass::Four, 4, 1.4), steps(Pass::Eight, 8, 2.0)], ms: None }
     }
 
-    /// Those tokens came.
+    /// Appends new tokens.
     pub fn push(&mut self, tokens: &[u32]) {
         self.text.extend_from_slice(tokens);
         self.steps.iter_mut().for_each(|steps| steps.follow(&self.text));
     }
 
-    /// That many steps of a pass took so long while the pipeline was full.
+    /// Learns that `steps` steps of a pass took `ms` while the next chunk was in flight.
     pub fn measured(&mut self, pass: Pass, steps: u32, ms: f64) {
         let of = self.steps.iter_mut().find(|steps| steps.pass == pass).map_or(&mut self.ms, |steps| &mut steps.ms);
         let ms = ms / f64::from(steps.max(1));
         *of = Some(of.map_or(ms, |before| 0.5 * before + 0.5 * ms));
     }
 
-    /// The pass of the next chunk's steps, and how many tokens one is likely to take.
+    /// The pass of the next chunk's steps, and how many tokens a step is likely to take.
     pub fn next(&self) -> (Pass, f64) {
         if self.always {
             return (Pass::Eight, self.steps[1].tokens);
@@ -116,7 +116,7 @@ impl Speculation {
     }
 }
 
-/// Bytes of what a step that may take several tokens leaves: those, and how many drafts it has read.
+/// Bytes of the result of a step that may take several tokens: the tokens, and the number of drafts that it has read.
 pub(super) const ACCEPTED_ROW: u64 = (FEW_ROWS as u64 + 1) * 4;
 
 /// The tokens that a chunk's steps have taken.
@@ -129,13 +129,13 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Of steps that take one token each: from their ids.
+    /// The tokens of steps that take one each, from their ids.
     pub fn of_ids(ids: &[u32]) -> Self {
         let tokens: Vec<u32> = ids.iter().copied().take_while(|id| *id != AFTER_END).collect();
         Self { ended: tokens.len() < ids.len(), tokens, drafted: 0, accepted: 0 }
     }
 
-    /// Of steps that may take several tokens: from a row for each, which has the tokens and the number of drafts.
+    /// The tokens of steps that may take several, from each step's row of tokens and number of drafts.
     pub fn of_rows(words: &[u32]) -> Self {
         let mut all = Self { tokens: Vec::new(), ended: false, drafted: 0, accepted: 0 };
         for row in words.chunks_exact(FEW_ROWS as usize + 1) {
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(copies.next(), (Pass::Decode, 1.0));
         copies.push(&(1000..1100).collect::<Vec<_>>());
         assert_eq!(copies.next().0, Pass::Eight);
-        // Steps of eight rows that cost as much as eight are worth nothing.
+        // Steps of eight rows that cost as much as eight steps do not pay.
         copies.measured(Pass::Decode, 10, 10.0);
         copies.measured(Pass::Eight, 10, 80.0);
         assert_eq!(copies.next().0, Pass::Four);

@@ -1,4 +1,4 @@
-//! Pictures, a pass a tile: patches go in, rows that stand in a prompt in place of tokens come out.
+//! Encoding of pictures, a pass for each tile: from patches to the rows that take the place of tokens in a prompt.
 
 use std::rc::Rc;
 
@@ -12,39 +12,41 @@ use crate::kernels::State;
 use crate::layout::{Control, Scratch, stride};
 use crate::plan::{Pass, Stage};
 
-/// A tile of a picture, as a tower reads it.
+/// A tile of a picture as the input of a vision tower.
 #[derive(Debug, Clone)]
 pub struct Tile {
     /// f32 `[patches, P]`.
     pub patches: Vec<f32>,
-    /// A row of positions for each, f32 `[patches, D]`.
+    /// Position embeddings of the patches, f32 `[patches, D]`.
     pub positions: Rc<[f32]>,
-    /// The patches' numbers in the order in which neighbours become one row; those that become a mean follow each other already.
+    /// The patches' indices in the order of merging, so that patches of one row are consecutive; identity where rows
+    /// are means of patches that are consecutive already.
     pub order: Vec<u32>,
-    /// Where rotations have axes: each patch's row and column.
+    /// Each patch's row and column, for towers with rotations by axes.
     pub places: Vec<[u32; 2]>,
 }
 
-/// What sizes a tower's passes have.
+/// Sizes of a tower's passes.
 #[derive(Debug, Clone, Copy)]
 pub struct TileSizes {
-    /// P.
+    /// Numbers of a patch, P.
     pub pixels: usize,
-    /// D.
+    /// The tower's width, D.
     pub width: usize,
-    /// Patches of a row.
+    /// Patches that are joined into a row.
     pub joined: usize,
     /// Numbers of a row, without those of further projectors.
     pub row: usize,
-    /// Projectors of the tower's midst, which each give a row as many numbers more.
+    /// Number of further projectors, at middle layers, each of which adds `row` numbers to a row.
     pub deepstack: usize,
 }
 
 impl Session {
-    /// What the tower that this session has makes of each tile: f32 `[patches / joined, (1 + deepstack) row]`.
+    /// Encodes tiles with this session's tower, each to f32 `[patches / joined, (1 + deepstack) row]`.
     ///
     /// # Errors
-    /// `BAD_OPTION` for a tile that does not fit these sizes or has more patches than a pass has rows, `ABORTED` between two tiles.
+    /// `BAD_OPTION` for a tile that does not fit these sizes or has more patches than a pass has rows, `ABORTED`
+    /// between two tiles.
     pub async fn see(&mut self, tiles: &[Tile], sizes: TileSizes, cancel: &Cancel) -> Result<Vec<Vec<f32>>> {
         let TileSizes { pixels, width, joined, row, deepstack } = sizes;
         for (i, tile) in tiles.iter().enumerate() {
@@ -71,7 +73,7 @@ impl Session {
         let place = || self.gpu.buffer("rows", most, usage);
         let places = [place()?, place()?];
         let mut found = Vec::with_capacity(tiles.len());
-        // A tile runs while the next one is written, and no more: what is cancelled ends soon.
+        // Only one tile runs while the next is written, so that cancellation takes effect soon.
         let mut running: Option<(usize, u64, Pending)> = None;
         for (i, tile) in tiles.iter().enumerate() {
             cancel.check()?;
@@ -126,7 +128,7 @@ impl Session {
     }
 }
 
-/// Rows of `width` numbers as the GPU holds them.
+/// Rows of `width` numbers, padded to the GPU's stride.
 pub(super) fn padded(values: &[f32], width: usize) -> std::borrow::Cow<'_, [f32]> {
     if stride(width) == width {
         return values.into();

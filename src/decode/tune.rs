@@ -1,4 +1,4 @@
-//! The tuner: measures, on a busy GPU, the variants among which nothing but speed decides, and plans with the fastest.
+//! The tuner: measures, on a busy GPU, variants that differ only in speed, and plans with the fastest.
 
 use bytemuck::bytes_of;
 use serde::Serialize;
@@ -12,18 +12,18 @@ use crate::layout::Control;
 use crate::plan::tuning::Measurements;
 use crate::plan::{Choice, Pass};
 
-/// How a tuning went.
+/// The result of a tuning.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Tuned {
     /// Operations whose variants were measured now.
     pub measured: usize,
-    /// Operations left for another time: the time was up, or somebody wanted to generate.
+    /// Operations left for another time: the budget was spent, or a request came.
     pub left: usize,
     /// Operations that now run another variant than before.
     pub changed: usize,
-    /// How long it took, ms.
+    /// The time of the tuning, ms.
     pub ms: f64,
-    /// What was measured now: by operation, variants and us a dispatch, the one that is used first.
+    /// The measurements: by operation, variants with us a dispatch, the chosen variant first.
     pub times: Measurements,
 }
 
@@ -31,18 +31,19 @@ pub struct Tuned {
 pub const BUDGET_MS: f64 = 2000.0;
 /// How long a variant's turn lasts, ms.
 const SLICE_MS: f64 = 8.0;
-/// How many turns each has.
+/// Turns of each variant.
 const ROUNDS: usize = 5;
 /// The share of the budget after which nothing more is compiled.
 const COMPILING: f64 = 0.6;
 /// How long the GPU works before the first measurement, ms: until then its clock may be low.
 const WARM_UP_MS: f64 = 150.0;
-/// How much faster than the usual variant another must be.
+/// The share of the default variant's time by which another must be faster.
 const MARGIN: f64 = 0.01;
 
 impl Session {
-    /// Measures what has not been measured on this device yet, for at most about `budget_ms`, ends early when cancelled, and compiles what can
-    /// wait until now: the passes of few rows. Between generations only: activations and the loop's state are scratch afterwards; the cache is not touched.
+    /// Measures operations that have not been measured on this device yet, for at most about `budget_ms`, ends early
+    /// when cancelled, and compiles the passes of few rows, which can wait until then. Between generations only:
+    /// activations and the loop's state are scratch afterwards; the cache is not touched.
     pub async fn tune(&mut self, budget_ms: f64, cancel: &Cancel) -> Result<Tuned> {
         let started = now_ms();
         let mut tuned = Tuned::default();
@@ -60,7 +61,8 @@ impl Session {
         choices.retain(|(c, _)| !self.select.is_measured(&c.operation));
         self.put(Control::Decode, bytes_of(&State { rows: 1, limit: u32::MAX, ..State::default() }))?;
         let over = |share: f64| now_ms() - started > budget_ms * share || cancel.is_cancelled();
-        // All are compiled first: a GPU that waits for a compiler slows its clock down, and whoever comes next looks slow.
+        // All are compiled first: a GPU that waits for a compiler lowers its clock, and the next variant would look
+        // slow.
         let mut contests = Vec::new();
         let wanted = choices.len();
         for (choice, steps) in choices {
@@ -85,7 +87,7 @@ impl Session {
             let names = choice.variants.iter().map(|v| v.name.to_owned());
             let us = |ms: f64| (ms * 1e5 / steps.len() as f64).round() / 100.0;
             let mut times: Vec<(String, f64)> = names.zip(ms.into_iter().map(us)).collect();
-            // What the planner would take anyway goes first unless another is clearly faster.
+            // The planner's default is first unless another is clearly faster.
             times[1..].sort_by(|a, b| a.1.total_cmp(&b.1));
             if times[1].1 < times[0].1 * (1.0 - MARGIN) {
                 times.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -115,7 +117,7 @@ impl Session {
         Ok(tuned)
     }
 
-    /// Steps of the decode plan, by their numbers, with `variant` for `operation`: ready to run.
+    /// Steps of the decode plan, by their numbers, encoded with `variant` for `operation`.
     pub(super) async fn encode_with(&mut self, operation: &str, variant: &'static str, steps: &[usize]) -> Result<Vec<Encoded>> {
         let mut layout = self.layout().clone();
         self.select.try_out(Some((operation, variant)));

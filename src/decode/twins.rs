@@ -40,7 +40,7 @@ impl Memory {
         layout.specs().iter().zip(&self.0).filter(|(spec, _)| spec.role() == role).for_each(|(_, words)| words.borrow_mut().fill(0));
     }
 
-    /// Runs those steps of `plan` for a pass over `rows` rows.
+    /// Runs the steps of `plan` that `which` selects, for a pass over `rows` rows.
     pub fn run(&self, plan: &Plan, which: impl Fn(&Step) -> bool, rows: u32) -> Result<()> {
         for step in plan.steps.iter().filter(|step| which(step)) {
             let buffers: Vec<_> = step.bindings.iter().map(|(name, id)| (*name, self.words(*id))).collect();

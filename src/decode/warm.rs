@@ -1,4 +1,4 @@
-//! Work for a GPU that is about to be wanted: one that idles lowers its clock, and the first tokens of an answer would pay for it.
+//! Keeps the GPU busy before a request: an idle GPU lowers its clock, which slows the first tokens of an answer.
 
 use bytemuck::bytes_of;
 
@@ -10,12 +10,12 @@ use crate::kernels::State;
 use crate::layout::Control;
 use crate::plan::{Pass, Stage};
 
-/// How long the GPU works between two looks at whether it is wanted, ms: an answer waits for it at most so long.
+/// How long the GPU works between two checks for cancellation, ms: the most time that a request waits.
 const SLICE_MS: f64 = 4.0;
 
 impl Session {
-    /// Keeps the GPU at work for about `ms`, or until cancelled, by reading the head's weights. Between generations only: activations and the
-    /// loop's state are scratch afterwards, what sequences remember is not touched.
+    /// Keeps the GPU busy for about `ms`, or until cancelled, by reading the head's weights. Between generations only:
+    /// activations and the loop's state are scratch afterwards, the sequences' caches are not touched.
     pub async fn warm(&mut self, ms: f64, cancel: &Cancel) -> Result<()> {
         let started = now_ms();
         if !self.writes() {

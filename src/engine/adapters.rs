@@ -1,4 +1,4 @@
-//! Adapters of a loaded model: several at a time, each under a name; a request says which it wants.
+//! Adapters of a loaded model: several at a time, each under a name that requests select it by.
 
 use std::rc::Rc;
 
@@ -18,25 +18,27 @@ pub(super) struct Named {
     pub fitted: Rc<FittedAdapter>,
 }
 
-/// What an adapter is, for people.
+/// The description of an adapter.
 #[derive(Debug, Clone, Serialize)]
 pub struct AdapterAbout {
     /// The name that requests give.
     pub name: String,
     /// The largest rank of its products.
     pub rank: usize,
-    /// Modules that it touches.
+    /// Number of modules that it changes.
     pub modules: usize,
-    /// Numbers that it has.
+    /// Number of its weights.
     pub parameters: u64,
 }
 
 impl Engine {
-    /// Loads an adapter under a name, beside those that are there. The model's own weights and conversations stay as they are.
+    /// Loads an adapter under a name, beside those that are loaded. The model's own weights and conversations stay as
+    /// they are.
     ///
     /// # Errors
-    /// `BAD_OPTION` where the name is taken; `BAD_MODEL` where the files are damaged, or were made for another model; `UNSUPPORTED_MODEL` where the
-    /// adapter does what this version does not; `OUT_OF_MEMORY` where there is no room for it.
+    /// `BAD_OPTION` where the name is taken; `BAD_MODEL` where the files are damaged, or were made for another model;
+    /// `UNSUPPORTED_MODEL` where the adapter has features that this version lacks; `OUT_OF_MEMORY` where there is no
+    /// room for it.
     pub async fn load_adapter(&mut self, name: &str, files: &Files, cancel: &Cancel) -> Result<AdapterAbout> {
         if name.is_empty() {
             return Err(Error::bad_option("the name of an adapter is empty"));
@@ -54,10 +56,10 @@ impl Engine {
         Ok(about)
     }
 
-    /// Forgets an adapter and frees its memory. What conversations have read with it they read again.
+    /// Unloads an adapter and frees its memory. Conversations that were read with it are read again.
     ///
     /// # Errors
-    /// `BAD_OPTION` where none has that name.
+    /// `BAD_OPTION` where no adapter has that name.
     pub async fn unload_adapter(&mut self, name: &str, cancel: &Cancel) -> Result<()> {
         let at = self.adapters.iter().position(|one| one.about.name == name).ok_or_else(|| self.no_adapter(name))?;
         let wanted: Vec<_> = self.adapters.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, one)| one.fitted.clone()).collect();
@@ -66,7 +68,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The adapters that are loaded, in the order in which they were.
+    /// The loaded adapters, in the order of loading.
     pub fn adapters(&self) -> impl ExactSizeIterator<Item = &AdapterAbout> {
         self.adapters.iter().map(|one| &one.about)
     }
@@ -79,7 +81,7 @@ impl Engine {
         self.surviving(&|_| (), cancel, async |engine| engine.session.set_adapters(wanted).await).await
     }
 
-    /// What a request's text is read and written with. A scale of 0 is the model alone.
+    /// The adapter and scale of a request; `None`, as for a scale of 0, is the model alone.
     pub(super) fn voice(&self, request: &Request) -> Result<Option<Voice>> {
         let Some(asked) = &request.adapter else { return Ok(None) };
         let found = self.adapters.iter().find(|one| one.about.name == asked.name).ok_or_else(|| self.no_adapter(&asked.name))?;

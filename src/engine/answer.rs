@@ -1,4 +1,4 @@
-//! One request's answer: from the prompt to the pieces of text, over losses of the device and of a full context.
+//! One request's answer: from the prompt to the pieces of text, across device losses and shifts of a full context.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::text::calls::{self, Parser};
 /// The bias of a token that is never to be written: finite, and below every logit.
 const NEVER: f32 = -1e30;
 
-/// An answer under way: parts of it come one after the other, by itself or in company, and make one text.
+/// An answer in progress: it is generated in parts, alone or in steps with other answers, which make one text.
 pub(super) struct Answer<'a> {
     pub request: Cow<'a, Request>,
     pub cancel: Cancel,
@@ -30,25 +30,25 @@ pub(super) struct Answer<'a> {
     /// The pictures of the prompt.
     pub shown: Vec<Shown>,
     prompt_tokens: usize,
-    /// How many of its first tokens a shift keeps, once there was one.
+    /// How many of the prompt's first tokens a shift keeps, once there was one.
     kept: Option<usize>,
     shifts: u32,
     pub sampler: Sampler,
     constraint: Option<Constraint>,
     grammar: Option<Compiled>,
-    /// Whether what the cache holds of the prompt is read again.
+    /// Whether the prompt is read anew, though the cache holds a part of it.
     pub afresh: bool,
-    /// Whether the text ends with a token that was sampled just before.
+    /// Whether the text ends with a token that this answer has sampled.
     pub resumed: bool,
     pub complete: bool,
-    /// Whether others were answered meanwhile.
+    /// Whether other requests were answered meanwhile.
     pub in_company: bool,
     pub outcome: Outcome,
-    /// What reading the prompt took before the last part of it, ms.
+    /// Time of the prompt's prefill passes that ran in turns, ms: without the last part.
     pub reading_ms: f64,
-    /// What reading its pictures took, ms.
+    /// Time of encoding the prompt's pictures, ms.
     looking_ms: f64,
-    /// When it was asked for, ms.
+    /// When the request came, ms.
     pub began: f64,
     pub losses: Losses,
     scores: Scores,
@@ -60,21 +60,21 @@ pub(super) struct Sampler {
     seed: u64,
     /// Ids that end the answer.
     stop: Vec<u32>,
-    /// Token ids, each once, and what is added to their logits.
+    /// Token ids, each once, and the values added to their logits.
     bias: Vec<(u32, f32)>,
 }
 
 /// Logits of the prompt, where the request wants them.
 #[derive(Default)]
 struct Scores {
-    /// Those of its last position.
+    /// Logits of the prompt's last position.
     last: Option<Vec<f32>>,
-    /// Those of each position from the one on that the request names.
+    /// Logits of each position from [`Request::logits_from`] on.
     all: Option<Vec<Vec<f32>>>,
 }
 
 impl<'a> Answer<'a> {
-    /// An answer of which nothing is read yet.
+    /// An answer whose prompt is not read yet.
     fn new(request: Cow<'a, Request>, cancel: &Cancel, out: Output<'a>, prompt: Input, sampler: Sampler) -> Self {
         Self {
             cancel: cancel.clone(),
@@ -102,33 +102,33 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Tokens that are still asked for.
+    /// Tokens left up to the request's `max_tokens`.
     fn wanted(&self) -> u32 {
         self.request.max_tokens.unwrap_or(u32::MAX) - self.outcome.tokens.len() as u32
     }
 
-    /// Whether the model has ended it.
+    /// Whether the last token is an end token.
     fn stopped_itself(&self) -> bool {
         self.outcome.tokens.last().is_some_and(|id| self.sampler.stop.contains(id))
     }
 
-    /// What had come when the device was lost: the text goes on behind it.
+    /// Appends the tokens that had come when the device was lost: generation continues behind them.
     pub fn interrupted(&mut self, part: Outcome) {
         self.prompt.push_tokens(&part.tokens);
         self.outcome = std::mem::take(&mut self.outcome).and(self.losses.charged(part));
         self.resumed = true;
     }
 
-    /// Whether nothing of a token depends on more than its logits, its place and its own parameters of sampling, so
-    /// that it can be chosen beside those of others. Of penalties, bias, log probabilities, grammars and drafts that
-    /// are always wanted there is room for one answer's alone.
+    /// Whether a token depends only on its logits, its position and the answer's own sampling parameters, so that it
+    /// can be sampled in one step with tokens of other answers. The buffers of penalties, bias, log probabilities,
+    /// grammars and forced drafts hold one answer's alone.
     pub fn may_stand_beside(&self) -> bool {
         let Sampler { sampling, bias, .. } = &self.sampler;
         let plain = !sampling.penalizes() && bias.is_empty() && self.constraint.is_none();
         plain && self.request.logprobs.is_none() && self.request.speculate != decode::Speculate::Always
     }
 
-    /// Why it ended.
+    /// Why the answer ended.
     fn finish_reason(&self) -> FinishReason {
         if self.out.stopped() || self.stopped_itself() {
             FinishReason::Stop
@@ -139,7 +139,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The generation of its next part, of at most `limit` tokens, and its output.
+    /// The run of the answer's next part, of at most `limit` tokens, and its output.
     fn part<'p>(&'p mut self, limit: u32, pause: &'p dyn Fn() -> bool) -> (Run<'p>, &'p mut Output<'a>) {
         let (answered, logprobs) = (self.outcome.tokens.len(), self.request.logprobs.is_some());
         let run = Run {
@@ -158,12 +158,13 @@ impl<'a> Answer<'a> {
         (run, &mut self.out)
     }
 
-    /// Whether its text has an adapter.
+    /// Whether the answer is generated with an adapter.
     pub fn adapted(&self) -> bool {
         self.request.adapter.as_ref().is_some_and(|asked| asked.scale != 0.0)
     }
 
-    /// In company by the clock: the times of parts leave out those of others.
+    /// Times of the answer. Where other requests were answered meanwhile, decoding is measured from the first token to
+    /// the last: the times of parts leave out those of other answers.
     fn timings(&self) -> Timings {
         let timings = self.outcome.timings;
         let Some((first, last)) = self.out.times.filter(|_| self.in_company) else {
@@ -179,11 +180,11 @@ impl<'a> Answer<'a> {
 }
 
 impl Engine {
-    /// Answers one request; `on_event` is called with each piece as it arrives. Cancelling ends it with what there is
-    /// and [`FinishReason::Abort`].
+    /// Answers one request; `on_event` is called with each piece as it arrives. Cancelling ends the answer with the
+    /// text so far and [`FinishReason::Abort`].
     ///
-    /// Where the device is lost on the way, the model is loaded again onto another and the answer goes on from where it
-    /// was, with the same text; a second loss within a minute is an error, [`ErrorKind::DeviceLost`].
+    /// Where the device is lost meanwhile, the model is loaded again onto another and the answer continues after its
+    /// last token; a second loss within a minute is an error, [`ErrorKind::DeviceLost`].
     pub async fn generate(&mut self, request: &Request, on_event: &mut dyn FnMut(Event<'_>), cancel: &Cancel) -> Result<Generation> {
         let listens = Box::new(|event: Event<'_>| on_event(event));
         let mut answer = self.begin(Cow::Borrowed(request), listens, cancel, Some(&[])).await?;
@@ -193,8 +194,8 @@ impl Engine {
         self.end(answer).await
     }
 
-    /// Everything that comes before the first token, but for reading the prompt. The answer gets a sequence here where
-    /// `busy` names those that have answers under way.
+    /// Prepares an answer up to the reading of its prompt. It gets a sequence here where `busy` lists the sequences of
+    /// the answers in progress.
     pub(super) async fn begin<'a>(
         &mut self,
         request: Cow<'a, Request>,
@@ -222,8 +223,8 @@ impl Engine {
         Ok(answer)
     }
 
-    /// Replaces a device that is lost, before an answer begins: what that has cost. Where it is cancelled meanwhile,
-    /// the answer ends without a token.
+    /// Replaces a lost device before an answer begins; returns the cost. Where the request is cancelled meanwhile, the
+    /// answer ends without a token.
     async fn recover_before(&mut self, out: &Output<'_>, cancel: &Cancel) -> Result<Losses> {
         let mut losses = Losses::default();
         let Some(lost) = self.lost() else { return Ok(losses) };
@@ -233,7 +234,7 @@ impl Engine {
         }
     }
 
-    /// A prompt that leaves room for an answer, and how many of its first tokens are kept where it is shifted for that.
+    /// The prompt, shifted where it would leave no room for an answer; then also how many of its first tokens are kept.
     fn fitted(&self, request: &Request, prompt: Input) -> Result<(Input, Option<usize>)> {
         let context = self.session.context();
         if (prompt.len() as u32) < context {
@@ -253,7 +254,7 @@ impl Engine {
         Ok((shifted(&prompt, kept, context as usize), Some(kept)))
     }
 
-    /// How the tokens of a request's answer are chosen. Without a seed it has a random one.
+    /// The sampler of a request's answer. Without a seed it has a random one.
     fn sampler(&self, request: &Request) -> Result<Sampler> {
         let seed = match request.seed {
             Some(seed) => seed,
@@ -265,8 +266,8 @@ impl Engine {
         Ok(Sampler { sampling, seed, stop, bias })
     }
 
-    /// Forces the answer into the form that its request wants, and tells its output how it is read. `rendered`: the
-    /// text that a template has made of the request's messages.
+    /// Sets the grammar that the request wants for its answer, and how the output parses it. `rendered`: the text that
+    /// a template has made of the request's messages.
     async fn expect(&mut self, answer: &mut Answer<'_>, rendered: Option<String>) -> Result<()> {
         let request = &answer.request;
         let (constraint, grammar) = self.constraint(request, rendered.as_deref()).await?.unzip();
@@ -280,13 +281,13 @@ impl Engine {
     /// How many tokens an answer may sample now.
     pub(super) fn limit(&self, answer: &Answer<'_>) -> u32 {
         let read = answer.prompt.len() as u32;
-        // Where positions beyond are rotated otherwise, everything is read again before they are.
+        // Positions beyond the original context are rotated otherwise: the text is read again before the first of them.
         let reach = self.session.model().config().original_context().and_then(|original| (original + 1).checked_sub(read));
-        // Where the GPU had no memory for an answer beside this one, the context is shorter than it was.
+        // The context can have become shorter, where the GPU had no memory for another answer.
         answer.wanted().min(self.session.context().saturating_sub(read)).min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX))
     }
 
-    /// Goes on with an answer by itself until it is complete, or until `pause` where that may be.
+    /// Continues an answer alone until it is complete, or paused by `pause`.
     pub(super) async fn go_on(&mut self, answer: &mut Answer<'_>, pause: &dyn Fn() -> bool) -> Result<()> {
         let limit = self.limit(answer);
         if let Err(e) = self.look_for(answer).await {
@@ -304,8 +305,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A part of an answer that began at `started` has failed. Where the device was lost after its first token, the
-    /// answer goes on behind what had come.
+    /// Handles the failure of a part that began at `started`. Where the device was lost after the part's first token,
+    /// the answer continues behind its tokens.
     async fn broke_off(&mut self, answer: &mut Answer<'_>, e: Error, started: f64) -> Result<()> {
         if let Some(part) = self.session.take_interrupted() {
             answer.interrupted(part);
@@ -319,7 +320,7 @@ impl Engine {
         self.went_wrong(answer, e).await
     }
 
-    /// Has the pictures of a prompt that are not known be read.
+    /// Encodes the pictures of a prompt that the sequence does not hold.
     pub(super) async fn look_for(&mut self, answer: &mut Answer<'_>) -> Result<()> {
         let started = now_ms();
         let Answer { sequence, prompt, shown, afresh, resumed, cancel, out, .. } = answer;
@@ -330,8 +331,7 @@ impl Engine {
         looked
     }
 
-    /// Something has failed on the way: the answer goes on where that was the device's loss, and is complete where it
-    /// was aborted.
+    /// Handles an error: recovers from a lost device, so that the answer can continue; an aborted answer is complete.
     async fn went_wrong(&mut self, answer: &mut Answer<'_>, e: Error) -> Result<()> {
         let Answer { losses, out, cancel, .. } = answer;
         match self.survive(e, losses, &|progress| out.progress(progress), cancel).await {
@@ -344,7 +344,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A part of an answer has come, of which at most `limit` tokens could.
+    /// Takes the outcome of a part of at most `limit` tokens.
     pub(super) fn took(&self, answer: &mut Answer<'_>, part: Outcome, limit: u32) {
         let context = self.session.context();
         let (room, wanted) = (context.saturating_sub(answer.prompt.len() as u32), answer.wanted());
@@ -365,7 +365,7 @@ impl Engine {
         }
     }
 
-    /// Makes room in a context that is full. An answer that this leaves no room ends there.
+    /// Shifts the text of a full context. Where that leaves no room either, the answer is complete.
     fn shift(&self, answer: &mut Answer<'_>, context: usize) {
         match answer.kept.map_or_else(|| self.kept(&answer.request, answer.prompt.ids()), Ok) {
             Ok(kept) if kept + 2 <= context => {
@@ -378,7 +378,7 @@ impl Engine {
         }
     }
 
-    /// What an answer that is complete has come to.
+    /// The result of a complete answer.
     pub(super) async fn end(&mut self, mut answer: Answer<'_>) -> Result<Generation> {
         answer.out.finish()?;
         let finish_reason = answer.finish_reason();
@@ -408,7 +408,7 @@ impl Engine {
         })
     }
 
-    /// Measures the kernels where the answer's text ends.
+    /// Measures the kernels of a decode step at the end of the answer's text.
     async fn profile_of(&mut self, answer: &mut Answer<'_>) -> Result<Vec<ProfileRow>> {
         let position = (answer.prompt.len() as u32).min(self.session.context() - 1);
         loop {
@@ -422,7 +422,7 @@ impl Engine {
         }
     }
 
-    /// The bias of a request, where it can be applied.
+    /// The logit bias of a request.
     fn bias(&self, request: &Request) -> Result<Vec<(u32, f32)>> {
         let vocab = self.session.model().config().vocab;
         for id in request.logit_bias.keys() {
@@ -435,12 +435,12 @@ impl Engine {
         Ok(asked.chain(never).collect())
     }
 
-    /// How many tokens of the prompt a shift keeps at its beginning: of messages what comes before the first user's
-    /// text, otherwise the first token.
+    /// How many tokens at the prompt's beginning a shift keeps: with messages those before the first user message,
+    /// otherwise the first token.
     fn kept(&self, request: &Request, prompt: &[u32]) -> Result<usize> {
         let Prompt::Messages(serde_json::Value::Array(messages)) = &request.prompt else { return Ok(1) };
         let system: Vec<_> = messages.iter().take_while(|m| matches!(m["role"].as_str(), Some("system" | "developer"))).cloned().collect();
-        // Where two conversations with the same beginning part.
+        // The common prefix of two conversations with different user messages.
         let with = |text: &str| {
             let user = serde_json::json!({ "role": "user", "content": text });
             let messages = serde_json::Value::Array(system.iter().cloned().chain([user]).collect());
@@ -456,7 +456,8 @@ impl Engine {
         Ok(a.iter().zip(&b).zip(prompt).take_while(|((a, b), p)| a == b && b == p).count().max(1))
     }
 
-    /// Reads the whole prompt for its logits, where the request wants them: again on another device where one is lost.
+    /// Reads the whole prompt for its logits, where the request wants them; after a device loss once more on another
+    /// device.
     async fn score(&mut self, answer: &mut Answer<'_>) -> Result<()> {
         loop {
             match self.scores(answer).await {
@@ -472,7 +473,7 @@ impl Engine {
         }
     }
 
-    /// The logits that an answer's request wants of its prompt.
+    /// The prompt's logits that the request wants.
     async fn scores(&mut self, answer: &Answer<'_>) -> Result<Scores> {
         let Answer { request, sequence, prompt, shown, cancel, out, .. } = answer;
         if !request.logits && request.logits_from.is_none() {
@@ -487,7 +488,7 @@ impl Engine {
         Ok(Scores { last: Some(self.session.logits().await?), all: None })
     }
 
-    /// Logits of a prompt's positions from `from` on: that one's by prefill, those of the later ones by decode steps.
+    /// Logits of a prompt's positions from `from` on: of the first by prefill, of the later ones by decode steps.
     async fn logits_from(&mut self, answer: &Answer<'_>, from: usize) -> Result<Vec<Vec<f32>>> {
         let Answer { sequence, prompt, cancel, .. } = answer;
         let sequence = *sequence;
@@ -503,7 +504,8 @@ impl Engine {
         let mut all = vec![self.session.logits().await?];
         for (i, token) in prompt.ids().iter().enumerate().skip(from + 1) {
             cancel.check()?;
-            // A position's logits are those of the text up to it: beyond an original context all of it is read again.
+            // Logits are those of the text up to the position: where rotation changes, beyond the original context,
+            // that text is read again.
             if self.session.is_long(i as u32 + 1) != self.session.is_long(i as u32) {
                 self.session.prefill(sequence, &prompt.slice(0..i + 1), 0, cancel).await?;
                 all.push(self.session.logits().await?);
@@ -515,8 +517,8 @@ impl Engine {
     }
 }
 
-/// The first `kept` positions and the younger half of the others that `context` positions can hold: of rows that belong
-/// together all or none.
+/// The first `kept` positions and the last positions that half of the remaining context can hold; rows of a picture are
+/// kept whole or left out.
 fn shifted(text: &Input, kept: usize, context: usize) -> Input {
     let younger = (context - kept).div_ceil(2);
     let mut shifted = text.slice(0..text.whole_until(kept));

@@ -1,4 +1,4 @@
-//! A wrong token is found by bisection: on this device each step of a pass against its twin.
+//! Finds the step that causes a wrong token: compares each step of a pass on this device with its twin on the CPU.
 
 use std::rc::Rc;
 
@@ -13,8 +13,9 @@ use crate::source::Files;
 use crate::text::{ChatTemplate, Tokenizer};
 use crate::weights;
 
-/// Reads a request's prompt and decodes a token with the kernels that the engine would choose, each step beside its twin from the same buffers.
-/// `on_step` hears of each, and whether to go on. The model has to fit into this machine's memory.
+/// Reads a request's prompt and decodes a token with the kernels that the engine would choose, each step beside its
+/// twin from the same buffers. `on_step` is called with each comparison and returns whether to continue. The model has
+/// to fit into this machine's memory.
 pub async fn bisect(files: &Files, options: &LoadOptions, request: &Request, on_step: &mut dyn FnMut(Compared) -> bool, cancel: &Cancel) -> Result<()> {
     let checkpoint = Checkpoint::open(files).await?.with_tokenizer(options.tokenizer_json.clone());
     let tokenizer = Tokenizer::open(&checkpoint)?;
@@ -24,7 +25,7 @@ pub async fn bisect(files: &Files, options: &LoadOptions, request: &Request, on_
     if prompt.has_rows() {
         return Err(Error::bad_option("bisect reads prompts of tokens alone, this one has rows in their place"));
     }
-    // A kernel that computes wrongly is what is looked for: nothing takes its place.
+    // No self-test: it would replace the kernel that computes wrongly, which is to be found.
     let options = LoadOptions { self_test: Some(false), ..options.clone() };
     let (mut session, ..) =
         load::open_session(&checkpoint, &options, Some(tokenizer.vocab_size()), load::open_device(&options, cancel).await?, &|_| (), cancel).await?;

@@ -1,6 +1,6 @@
-//! Several answers of one engine at a time. Those that ask for no more than plain sampling take their steps together; all others have turns between
-//! these. A newcomer's prompt is read pass by pass, with steps of the others between two passes. Whoever waits beyond
-//! [`LoadOptions::concurrency`](super::LoadOptions) stands at the desk.
+//! Several answers of one engine at a time. Answers with plain sampling take their steps together; all others take
+//! turns with these. A new request's prompt is read pass by pass, with steps of the other answers between two passes.
+//! Requests beyond [`LoadOptions::concurrency`](super::LoadOptions) are queued at the desk.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -15,50 +15,51 @@ use crate::decode::{MOST_TOGETHER, Member, Outcome, Progress, Stretch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::state::{FIRST, Input, SequenceId};
 
-/// How long a turn lasts where others wait for theirs, ms.
+/// The length of a turn while other answers wait for theirs, ms.
 const TURN_MS: f64 = 100.0;
-/// The same where somebody's prompt is being read.
+/// The length of a turn while a prompt is being read, ms.
 const TURN_OF_READER_MS: f64 = 4.0;
-/// A prompt that shares at least so many tokens with a text that is being written begins as its copy.
+/// A prompt that shares at least this many more tokens with a sequence in use than with any free one begins as its
+/// copy.
 const WORTH_A_COPY: usize = 32;
-/// Another prompt may come back to a text of which at least so many tokens of prompts would be forgotten. What a chat's template leaves out of the next
-/// turn's prompt, thoughts for the most part, is fewer.
+/// A text is kept, for later prompts to come back to, where its reuse would drop at least this many tokens of its
+/// prompt. What a chat's template leaves out of the next turn's prompt, mostly thoughts, is fewer.
 const WORTH_KEEPING: usize = 8;
-/// Texts of requests without a conversation that are kept beside as many as there are answers at one time.
+/// Texts of requests without a conversation that are kept, in addition to one per concurrent answer.
 const KEPT_TEXTS: usize = 4;
 
-/// A request, and who waits for what comes of it.
+/// A request with its callbacks.
 pub struct Asked<'a> {
-    /// What is asked.
+    /// The request.
     pub request: Request,
-    /// Hears of each piece.
+    /// Called with each piece.
     pub on_event: Listens<'a>,
-    /// Ends it with what there is.
+    /// Ends the answer with the text so far.
     pub cancel: Cancel,
-    /// Gets the whole.
+    /// Called with the result.
     pub done: Box<dyn FnOnce(Result<Generation>) + 'a>,
 }
 
-/// Where requests are left for an engine at work: first come, first served.
+/// The queue of requests to an engine at work: first come, first served.
 #[derive(Default)]
 pub struct Desk<'a> {
     waiting: RefCell<VecDeque<Asked<'a>>>,
 }
 
 impl<'a> Desk<'a> {
-    /// Leaves a request.
+    /// Queues a request.
     pub fn ask(&self, asked: Asked<'a>) {
         self.waiting.borrow_mut().push_back(asked);
     }
 
-    /// How many wait.
+    /// Number of queued requests.
     pub fn waiting(&self) -> usize {
         self.waiting.borrow().len()
     }
 
-    /// Whether the first of them may begin beside those that are answered.
+    /// Whether the first queued request may begin beside the answers in progress.
     fn may_begin(&self, active: &[Active<'_>]) -> bool {
-        // A conversation is one text: its answers come one after the other.
+        // A conversation is one text: its answers are generated in sequence.
         let free = |asked: &Asked<'_>| asked.request.conversation == 0 || active.iter().all(|one| one.conversation != asked.request.conversation);
         self.waiting.borrow().front().is_some_and(free)
     }
@@ -68,39 +69,40 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// An answer under way, and who waits for it.
+/// An answer in progress, with the callback for its result.
 struct Active<'a> {
     conversation: u32,
     answer: Answer<'a>,
     done: Box<dyn FnOnce(Result<Generation>) + 'a>,
-    /// Whether it has a sequence, and whether there is a token.
+    /// Whether the answer has a sequence, and whether it has a token.
     placed: bool,
     begun: bool,
     failure: Option<Error>,
 }
 
-/// The sequences that answers are written in.
+/// The sequences of answers in progress.
 fn busy(active: &[Active<'_>]) -> Vec<SequenceId> {
     active.iter().filter(|one| one.placed).map(|one| one.answer.sequence).collect()
 }
 
-/// Whose turn it is.
+/// The next turn.
 enum Turn {
-    /// One goes on by itself.
+    /// One answer continues alone.
     One(usize),
-    /// One reads a pass of its prompt.
+    /// One answer reads a pass of its prompt.
     Reads(usize),
-    /// These take steps together.
+    /// Several answers take steps together.
     Together(Vec<usize>),
 }
 
 impl Engine {
-    /// How many answers there are at one time.
+    /// The most answers at one time.
     pub fn concurrency(&self) -> usize {
         (self.options.concurrency.unwrap_or(1) as usize).clamp(1, MOST_TOGETHER)
     }
 
-    /// Answers whatever is asked at a desk, several at a time, until nobody waits any more. `looked` may look at the engine whenever an answer has ended.
+    /// Answers the requests of a desk, several at a time, until none is left. `looked` is called with the engine
+    /// whenever an answer has ended.
     pub async fn serve<'a>(&mut self, desk: &Desk<'a>, looked: &dyn Fn(&Self)) {
         let mut active: Vec<Active<'a>> = Vec::new();
         let mut turns = 0;
@@ -113,7 +115,7 @@ impl Engine {
             self.place(&mut active);
             let turn = self.turn(&active, turns, others_first);
             turns += 1;
-            // Whoever has read a pass, or begun, lets the others take steps before the next does.
+            // After a pass of a prompt, or a first token, the other answers take steps before the next pass.
             others_first = matches!(&turn, Turn::Reads(_)) || matches!(&turn, Turn::One(i) if !active[*i].begun);
             self.take_turn(desk, &mut active, turn).await;
             let mut i = 0;
@@ -136,12 +138,12 @@ impl Engine {
         }
     }
 
-    /// Takes requests from the desk as long as there is room.
+    /// Begins queued requests up to [`Engine::concurrency`].
     async fn admit<'a>(&mut self, desk: &Desk<'a>, active: &mut Vec<Active<'a>>) {
         while active.len() < self.concurrency() && desk.may_begin(active) {
             let Some(Asked { request, on_event, cancel, done }) = desk.take() else { return };
             let conversation = request.conversation;
-            // Logits are read at once.
+            // Logits of the prompt are read in `begin`, which needs a sequence for that.
             let placed = request.logits || request.logits_from.is_some();
             let busy = busy(active);
             match self.begin(Cow::Owned(request), on_event, &cancel, placed.then_some(&busy[..])).await {
@@ -154,7 +156,8 @@ impl Engine {
         }
     }
 
-    /// Gives the next that begins its sequence: those before it have read their prompts, of which it may be a copy.
+    /// Gives the next answer to begin its sequence: the answers before it have read their prompts, so that it can begin
+    /// as a copy of one.
     fn place(&mut self, active: &mut [Active<'_>]) {
         let busy = busy(active);
         let Some(next) = active.iter_mut().find(|one| !one.begun).filter(|one| !one.placed) else { return };
@@ -171,11 +174,11 @@ impl Engine {
             let in_passes = !ready.is_empty() && self.session.reads_in_passes(answer.sequence, &answer.prompt, answer.afresh);
             return if in_passes { Turn::Reads(reader) } else { Turn::One(reader) };
         }
-        // Whose keys are rotated as those of the first that may stand beside others.
+        // Answers can step together where their keys are rotated alike.
         let beside = |i: &usize| active[*i].answer.resumed && active[*i].answer.may_stand_beside();
         let long = |i: usize| self.session.is_long(active[i].answer.prompt.len() as u32);
         let first = ready.iter().copied().find(beside).filter(|_| self.steps_together());
-        // Those with adapters, whichever, and those without have plans of their own, and take turns.
+        // Answers with adapters, equal or not, have a plan of their own, and take turns with those without.
         let alike = |a: usize, b: usize| long(a) == long(b) && active[a].answer.adapted() == active[b].answer.adapted();
         let together: Vec<usize> = ready.iter().copied().filter(|i| beside(i) && first.is_some_and(|first| alike(first, *i))).collect();
         let others: Vec<usize> = ready.into_iter().filter(|i| together.len() < 2 || !together.contains(i)).collect();
@@ -183,7 +186,8 @@ impl Engine {
         others.get(turns).map_or(Turn::Together(together), |i| Turn::One(*i))
     }
 
-    /// Whether answers take steps together rather than turns: the CPU's steps of several rows cost as much as their rows.
+    /// Whether answers take steps together rather than turns; in software a step of several rows costs as much as the
+    /// steps of each.
     fn steps_together(&self) -> bool {
         let caps = self.session.gpu().caps();
         self.session.keeps_company() && self.options.together.unwrap_or(!caps.software)
@@ -202,11 +206,11 @@ impl Engine {
             Turn::Together(members) => members.len() == active.len(),
             _ => active.len() == 1,
         };
-        // Whoever has just begun lets the others go on.
+        // An answer that has just begun pauses after its first token.
         let first_token = matches!(&turn, Turn::One(i) if !active[*i].begun) && active.len() > 1;
         let arrivals = Cell::new(desk.waiting());
         let pause = || {
-            // Somebody whose conversation is being answered waits for that, and does not interrupt it.
+            // A request that waits for its conversation's current answer does not interrupt the turn.
             let came = room && desk.waiting() > arrivals.get();
             first_token || came || (!all && now_ms() - began > patience) || (!all && cancels.iter().any(Cancel::is_cancelled))
         };
@@ -282,7 +286,7 @@ impl Engine {
             }
         }
         let Some(failure) = failure.filter(|e| e.kind() != ErrorKind::Aborted) else { return };
-        // A device that is lost is replaced, once for all.
+        // A lost device is replaced once for all members.
         let mut losses = Losses::default();
         let survived = {
             let tell = |progress: crate::base::Progress| members.iter().for_each(|i| active[*i].answer.out.progress(progress.clone()));
@@ -301,13 +305,14 @@ impl Engine {
         }
     }
 
-    /// The sequence that a conversation is at the moment. The first is that of whoever asks without a conversation: their latest.
+    /// The sequence of a conversation. Conversation 0, of requests without one, is the sequence of the latest such
+    /// request.
     pub(super) fn sequence_of(&self, conversation: u32) -> SequenceId {
         if conversation == 0 { self.latest } else { SequenceId(conversation) }
     }
 
-    /// The sequence that a request is answered in. Whoever asks without a conversation gets one of those that nobody uses, which knows most of the prompt,
-    /// or another one: their texts are kept beside each other as long as there is room.
+    /// The sequence for a request. Without a conversation it is the free sequence that shares most of the prompt, or a
+    /// new one: texts of such requests are kept beside each other as long as there is room.
     pub(super) fn sequence_for(&mut self, request: &Request, prompt: &Input, busy: &[SequenceId]) -> Result<SequenceId> {
         let voice = self.voice(request)?;
         if request.conversation != 0 {
@@ -316,7 +321,7 @@ impl Engine {
         }
         let shares = |engine: &Self, id: SequenceId| {
             let states = engine.session.states();
-            // What was read with another adapter is of no use.
+            // A cache that was filled with another adapter cannot be reused.
             let history = states.history(id).ok().filter(|_| states.voice(id).is_ok_and(|of| of == voice.as_ref()));
             history.map_or(0, |history| history.input().common(prompt))
         };
@@ -325,7 +330,8 @@ impl Engine {
         let (free, copied) = (best(self, &idle), best(self, busy));
         let known = free.map_or(0, |id| shares(self, id));
         let copied = copied.filter(|id| request.reuse && shares(self, *id) >= known + WORTH_A_COPY);
-        // Of a free text the part behind the prompt's would be forgotten: where another prompt may come back to it, it stays, and its beginning is copied.
+        // Reuse of a free sequence drops its text behind the shared prefix: where a later prompt may come back to that
+        // text, the sequence stays, and its prefix is copied.
         let forgotten = |id: SequenceId| self.session.states().history(id).map_or(0, |history| history.prompt_len().saturating_sub(known));
         let kept = free.filter(|id| copied.is_none() && request.reuse && known < prompt.len() && forgotten(*id) >= WORTH_KEEPING);
         let begins_as = copied.or(kept.filter(|_| known > 0));
@@ -351,14 +357,14 @@ impl Engine {
         Ok(chosen)
     }
 
-    /// A sequence without a text that nobody uses, or a new one.
+    /// A free sequence without a text, or a new one.
     fn another(&mut self, busy: &[SequenceId]) -> SequenceId {
         let empty = |id: &SequenceId| !busy.contains(id) && self.session.states().history(*id).is_ok_and(|history| history.is_empty());
         let there = self.nameless.iter().copied().find(empty);
         there.unwrap_or_else(|| self.session.states_mut().begin_another())
     }
 
-    /// Forgets the texts that were used the longest ago, beyond those that are kept.
+    /// Evicts the least recently used texts beyond those that are kept.
     fn forget_oldest(&mut self, busy: &[SequenceId]) {
         while self.nameless.len() > self.concurrency() + KEPT_TEXTS {
             let idle = self.nameless.iter().copied().filter(|id| *id != self.latest && !busy.contains(id));

@@ -1,4 +1,4 @@
-//! Texts that are not answered: what they are like, as embeddings, and how well they answer a question.
+//! Embeddings of texts, and ranking of documents by how well they answer a question.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -12,63 +12,63 @@ use crate::format::{Checkpoint, Metadata};
 use crate::model::{ModelConfig, Pooling};
 use crate::text::{Pair, Tokenizer};
 
-/// What each text has become.
+/// The embeddings of texts.
 #[derive(Debug, Clone, Serialize)]
 pub struct Embeddings {
-    /// Of each text, in their order: so many numbers as were asked for.
+    /// A vector of each text, in the texts' order, with as many dimensions as were asked for.
     pub vectors: Vec<Vec<f32>>,
-    /// Tokens of all texts, with what was put before and behind them.
+    /// Tokens of all texts, with the tokens put before and behind them.
     pub tokens: usize,
-    /// Texts that were longer than the model reads, and were cut.
+    /// Number of texts that were longer than the model reads, and were cut.
     pub truncated: usize,
-    /// How long it took, ms.
+    /// The time of the call, ms.
     pub ms: f64,
 }
 
-/// A document and how well it answers.
+/// A document and its score.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Ranked {
-    /// Its number in the list.
+    /// The document's index in the list.
     pub index: usize,
-    /// 0 to 1.
+    /// How well the document answers, 0 to 1.
     pub score: f32,
 }
 
 /// Documents, the best first.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ranking {
-    /// Those that were asked for.
+    /// As many documents as were asked for.
     pub ranking: Vec<Ranked>,
     /// Tokens of all documents, each with the question.
     pub tokens: usize,
     /// Documents that with the question were longer than the model reads, and were cut.
     pub truncated: usize,
-    /// How long it took, ms.
+    /// The time of the call, ms.
     pub ms: f64,
 }
 
-/// What is put around texts.
+/// The text and tokens that are put around texts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Around {
     /// Prompts by name.
     pub(super) prompts: Map<String, Value>,
-    /// The one that counts where none is named.
+    /// The name of the prompt that is used where a request names none.
     default: Option<String>,
     /// The token that ends a text where the tokenizer does not put it there.
     closing: Option<u32>,
     /// Tokens that stay at the end of a text that is cut.
     behind: usize,
-    /// Tokens of a text that the model was trained with, where its folder says so.
+    /// The longest text that the model was trained with, in tokens, where its folder says so.
     most: Option<usize>,
-    /// Texts are written in small letters.
+    /// Whether texts are lowercased.
     small: bool,
-    /// What stands around a question and a document, where a classifier judges them.
+    /// The text around a question and a document, where a classifier scores them.
     pair: Option<Pair>,
 }
 
-/// What ends a text for Qwen3-Embedding; GGUF files do not always say so.
+/// The token that ends a text for Qwen3-Embedding; GGUF files do not always say so.
 const QWEN_END: &str = "<|endoftext|>";
-/// What folders have as their prompts, by architecture, which GGUF files lack.
+/// The prompts of models' folders, by architecture, which GGUF files lack.
 const PROMPTS: [(&str, &[(&str, &str)]); 3] = [
     ("qwen3", &[("query", "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"), ("document", "")]),
     (
@@ -83,7 +83,7 @@ const PROMPTS: [(&str, &[(&str, &str)]); 3] = [
     ),
     ("nomic-bert", &[("query", "search_query: "), ("document", "search_document: "), ("classification", "classification: "), ("clustering", "clustering: ")]),
 ];
-/// What Qwen3-Reranker is asked, around instruction, question and document.
+/// Qwen3-Reranker's prompt, around instruction, question and document.
 const QWEN_RERANK: [&str; 4] = [
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. Note that the answer can only be \
      \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n<Instruct>: ",
@@ -119,7 +119,7 @@ impl Around {
             _ => return Err(Error::bad_model("config_sentence_transformers.json: prompts are no texts by name")),
         };
         let default = said("default_prompt_name").and_then(Value::as_str).map(str::to_owned);
-        // A tokenizer.json says itself what surrounds a text.
+        // A tokenizer.json has the tokens around a text itself.
         let closing = if qwen && checkpoint.tokenizer_files.is_none() { tokenizer.token_id(QWEN_END) } else { None };
         let small = said("do_lower_case") == Some(&Value::Bool(true));
         let behind = if closing.is_some() { 1 } else { tokenizer.tokens_behind()? };
@@ -137,11 +137,12 @@ impl Around {
 }
 
 impl Engine {
-    /// What each text is like: vectors whose cosines say how near texts are.
+    /// The embeddings of texts: vectors whose cosines say how similar texts are.
     ///
     /// # Errors
-    /// `UNSUPPORTED_MODEL` where the model makes no embeddings, `BAD_OPTION` for a prompt that it does not have, more dimensions than it has or an
-    /// empty list, `CONTEXT_FULL` for a text that is longer than the model reads, where those are not cut.
+    /// `UNSUPPORTED_MODEL` where the model makes no embeddings, `BAD_OPTION` for a prompt that it does not have, more
+    /// dimensions than it has or an empty list, `CONTEXT_FULL` for a text that is longer than the model reads, where
+    /// such texts are not cut.
     pub async fn embed(&mut self, texts: &[String], options: &EmbedOptions, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Embeddings> {
         let started = now_ms();
         options.check()?;
@@ -159,11 +160,11 @@ impl Engine {
             return Err(Error::new(ErrorKind::ContextFull, what));
         }
         let long = read.iter_mut().filter(|tokens| tokens.len() > most);
-        // What the model wants at the end of a text stays there.
+        // The tokens that the model wants at the end of a text are kept.
         let truncated = long.map(|tokens| drop(tokens.drain(most.saturating_sub(behind)..tokens.len() - behind))).count();
         let read: Vec<Text> = read.into_iter().map(Text::from).collect();
         let mut vectors = self.pooled("embed", &read, progress, cancel).await?;
-        // nomic-embed is trained to be cut behind a LayerNorm without weights.
+        // nomic-embed is trained to have its dimensions cut after a LayerNorm without weights.
         let centred = kept < width && self.session.model().config().architecture == "nomic-bert";
         for vector in &mut vectors {
             if centred {
@@ -179,10 +180,11 @@ impl Engine {
         Ok(Embeddings { vectors, tokens: total(&read), truncated, ms: now_ms() - started })
     }
 
-    /// How well documents answer a question, the best first.
+    /// Ranks documents by how well they answer a question, the best first.
     ///
     /// # Errors
-    /// `UNSUPPORTED_MODEL` where the model does not judge, `BAD_OPTION` for an empty list, `CONTEXT_FULL` for a document that is too long.
+    /// `UNSUPPORTED_MODEL` where the model does not rank, `BAD_OPTION` for an empty list, `CONTEXT_FULL` for a document
+    /// that is too long.
     pub async fn rerank(
         &mut self,
         query: &str,
@@ -220,7 +222,7 @@ impl Engine {
             }
         };
         let scores = self.pooled("rerank", &read, progress, cancel).await?;
-        // Of the two answers alone, or of the one score against none.
+        // A softmax over the two answers' logits, or over one score and 0.
         let yes = |logits: &Vec<f32>| (1.0 / (1.0 + (f64::from(logits.get(1).copied().unwrap_or(0.0)) - f64::from(logits[0])).exp())) as f32;
         let mut ranking: Vec<Ranked> = scores.iter().map(yes).enumerate().map(|(index, score)| Ranked { index, score }).collect();
         ranking.sort_by(|a, b| b.score.total_cmp(&a.score));
@@ -228,13 +230,13 @@ impl Engine {
         Ok(Ranking { ranking, tokens: total(&read), truncated, ms: now_ms() - started })
     }
 
-    /// The tokens of the longest text that is read as it is.
+    /// The tokens of the longest text that is read whole.
     fn most(&self) -> usize {
         let context = self.session.context() as usize;
         self.around.most.map_or(context, |most| most.min(context))
     }
 
-    /// A text's tokens with what the model wants around them.
+    /// A text's tokens with those that the model wants around them.
     fn text_tokens(&self, text: &str) -> Result<Vec<u32>> {
         let mut tokens = if self.around.small { self.tokenizer.encode(&text.to_lowercase(), true)? } else { self.tokenizer.encode(text, true)? };
         let closing = self.around.closing.filter(|_| tokens.last().is_none_or(|last| !self.tokenizer.eos_ids().contains(last)));
@@ -255,7 +257,7 @@ impl Engine {
         Err(Error::gpu(format!("{what}: the model computed what is no number in lane {lane}; load it with lane \"exact\"")))
     }
 
-    /// That the model was made, or loaded, for this: to embed, or to judge.
+    /// An error where the model was not made, or loaded, to embed (`embeds`), or else to rank.
     fn pools(&self, embeds: bool, what: &str) -> Result<()> {
         let pooling = self.session.model().config().pooling;
         if pooling.is_some_and(|pooling| pooling.embeds() == embeds) {
@@ -288,7 +290,8 @@ fn total(texts: &[Text]) -> usize {
     texts.iter().map(|text| text.tokens.len()).sum()
 }
 
-/// How much of two texts is read where both together have to fit: the longer is cut first, and both to the same length where that is not enough.
+/// Tokens of two texts that are read where both together have to fit into `room`: the longer is cut first, and both to
+/// equal length where that is not enough.
 fn shares(first: usize, second: usize, room: usize) -> [usize; 2] {
     if first + second <= room {
         return [first, second];

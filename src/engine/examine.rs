@@ -1,5 +1,5 @@
-//! What a model is, and whether it runs here, part by part: what is wrong with one does not hide what is wrong with the next. It takes headers and
-//! configuration, and neither weights nor a device.
+//! Examines a model part by part, and whether it runs here; an error of one part does not hide those of the next. Needs
+//! headers and configuration, but neither weights nor a device.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -17,24 +17,24 @@ use crate::text::{ChatTemplate, Tokenizer};
 /// A part of a model, as far as this version knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// `files`, `architecture`, `tokenizer`, `template`, `calls`, or `pictures` where there is anything that reads them.
+    /// `files`, `architecture`, `tokenizer`, `template`, `calls`, or `pictures` where the model has a vision tower.
     pub part: &'static str,
-    /// Whether it is as it should be. A model that does not chat has no template, which is no fault.
+    /// Whether the part is as it should be. A model that does not chat has no template, which is no fault.
     pub fine: bool,
-    /// What it is, or what is wrong.
+    /// The description of the part, or of the fault.
     pub about: String,
     /// The code of the error, where there is one.
     pub code: Option<&'static str>,
-    /// Where in this repository it would be mended or added: of what is wrong, and of calls whose format is not known.
+    /// Where in this repository the fault would be fixed, or the unknown format of calls added.
     pub place: Option<&'static str>,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Clone, Serialize)]
 pub struct Examined {
     /// Whether the model can be loaded, as far as that can be told without its weights and a device.
     pub runs: bool,
-    /// Its parts, in the order in which they are needed.
+    /// The model's parts, in the order in which they are needed.
     pub parts: Vec<Finding>,
 }
 
@@ -50,13 +50,13 @@ impl Examined {
     }
 }
 
-/// Looks at a model's files. `tokenizer_json`: in place of the tokenizer of a GGUF file.
+/// Examines a model's files. `tokenizer_json`: in place of the tokenizer of a GGUF file.
 pub async fn examine(files: &Files, tokenizer_json: Option<Vec<u8>>) -> Examined {
     let mut found = Examined { runs: true, parts: Vec::new() };
     let checkpoint = match Checkpoint::open(files).await {
         Ok(checkpoint) => checkpoint.with_tokenizer(tokenizer_json),
         Err(e) => {
-            // As the readers of GGUF and of safetensors say that a tensor's type is not known.
+            // The messages of the GGUF and the safetensors reader for an unknown tensor type.
             let of_type = ["has GGML type", "has type"].iter().any(|words| e.message().contains(words));
             let place = if of_type { "crates/core/src/blocks" } else { "src/format" };
             found.wrong("files", &e, place);
@@ -107,7 +107,7 @@ pub async fn examine(files: &Files, tokenizer_json: Option<Vec<u8>>) -> Examined
     found
 }
 
-/// The architecture with all tensors, and what becomes of their types.
+/// A description of the architecture and its tensors with their types, and the configuration.
 fn architecture(checkpoint: &Checkpoint) -> Result<(String, ModelConfig)> {
     let mut buffers = 0;
     let mut reserve = |_: String, _: u64| {
@@ -134,7 +134,7 @@ fn architecture(checkpoint: &Checkpoint) -> Result<(String, ModelConfig)> {
     Ok((about, model.config().clone()))
 }
 
-/// What the template makes of a question, of a system prompt, of tools, and of a call with its result.
+/// Renders the template with a question, a system prompt, tools, and a call with its result.
 fn talk(found: &mut Examined, template: &ChatTemplate, tokenizer: &Tokenizer) {
     let question = json!({ "role": "user", "content": "Hello?" });
     let system = json!({ "role": "system", "content": "Be brief." });
@@ -172,7 +172,7 @@ fn talk(found: &mut Examined, template: &ChatTemplate, tokenizer: &Tokenizer) {
     }
 }
 
-/// Where what a template asks for would be added.
+/// Where in this repository the feature that a template lacks would be added.
 fn template_place(error: &Error) -> &'static str {
     let message = error.message();
     match () {

@@ -1,4 +1,5 @@
-//! Whether a model fits a device, from its header alone: what its buffers will take with a full context, against what the device allows.
+//! Whether a model fits a device, from its header alone: the sizes of its buffers with a full context against the
+//! device's limits.
 
 use serde::Serialize;
 
@@ -23,15 +24,15 @@ use crate::text::{ChatTemplate, Tokenizer};
 /// The smallest context that is worth suggesting.
 const LEAST_CONTEXT: u32 = 512;
 
-/// Whether a model fits, and what would.
+/// Whether a model fits, and settings that would.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fit {
     /// Whether all of `problems` is empty.
     pub fits: bool,
-    /// What does not fit, for people.
+    /// What does not fit, as messages for users.
     pub problems: Vec<String>,
-    /// Positions that were asked for, and how the cache holds them.
+    /// Positions that were asked for.
     pub context: u32,
     /// How the cache holds keys and values.
     pub kv: Kv,
@@ -39,18 +40,18 @@ pub struct Fit {
     pub memory: FitMemory,
     /// The largest buffer.
     pub largest: Largest,
-    /// What the device allows.
+    /// The device's limits.
     pub limits: Limits,
-    /// Where it does not fit: what would.
+    /// Settings that would fit, where these do not.
     pub alternatives: Vec<Alternative>,
 }
 
 /// GPU memory that a plan counts on, bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Room {
-    /// What all models may take together, where the caller says so.
+    /// The most that all models may take together, where the caller gives it.
     pub memory: Option<u64>,
-    /// What other models take, or will.
+    /// Bytes that other models take, or will take.
     pub beside: u64,
 }
 
@@ -61,13 +62,13 @@ pub struct FitMemory {
     pub weights: u64,
     /// Keys and values of a full context.
     pub kv: u64,
-    /// The rest: activations, what the cache takes beside while it grows, copies of texts that prompts may come back to.
+    /// The rest: activations, the cache's second buffers while it grows, copies of texts that prompts may come back to.
     pub activations: u64,
-    /// What reads pictures, which comes with the first of them: its weights, and what it needs for the largest tile.
+    /// The vision tower, which is loaded for the first picture: its weights, and its activations for the largest tile.
     pub encoder: u64,
-    /// All of it.
+    /// The sum of weights, kv, activations and encoder.
     pub total: u64,
-    /// What other models take, or will, with full contexts.
+    /// Bytes that other models take, or will take, with full contexts.
     pub beside: u64,
 }
 
@@ -80,23 +81,23 @@ pub struct Largest {
     pub bytes: u64,
 }
 
-/// What a device allows, bytes. Browsers do not tell how much memory a GPU has: `memory` is what the caller allows.
+/// A device's limits, bytes. Browsers do not tell how much memory a GPU has: `memory` is the caller's limit.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Limits {
-    /// Of one buffer.
+    /// The largest buffer.
     pub buffer: u64,
-    /// Of what a kernel reads of one.
+    /// The largest binding: the part of a buffer that a kernel can read.
     pub binding: u64,
-    /// Of all together, if the caller has said so.
+    /// The most that all buffers may take together, if the caller has given it.
     pub memory: Option<u64>,
 }
 
-/// What would fit.
+/// Settings that would fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Alternative {
     /// Positions.
     pub context: u32,
-    /// How the cache holds them.
+    /// How the cache holds keys and values.
     pub kv: Kv,
     /// GPU memory, bytes.
     pub total: u64,
@@ -107,12 +108,12 @@ fn bytes_at(spec: &BufferSpec, sizes: Sizes, context: u32) -> u64 {
     spec.bytes_at(Sizes { capacity: context.next_multiple_of(64), ..sizes })
 }
 
-/// The largest part of a layer's state with so many positions.
+/// The largest state buffer with `context` positions.
 fn largest_cache(layout: &Layout, sizes: Sizes, context: u32) -> u64 {
     layout.specs().iter().filter(|s| s.state.is_some()).map(|s| bytes_at(s, sizes, context)).max().unwrap_or(0)
 }
 
-/// The most positions, up to `context`, of which the device can hold a part of the cache in one buffer.
+/// The most positions, up to `context`, whose largest state buffer the device can hold.
 pub(super) fn most_positions(layout: &Layout, sizes: Sizes, caps: &Caps, context: u32) -> u32 {
     let limit = caps.max_buffer.min(caps.binding_limit);
     let fits = |positions: u32| largest_cache(layout, sizes, positions) <= limit;
@@ -141,10 +142,10 @@ pub(super) fn context_that_fits(layout: &Layout, sizes: Sizes, caps: &Caps, opti
     Ok(most)
 }
 
-/// Whether a model can be loaded to a device, from its header alone: before anything else of it is fetched.
+/// Checks that a model can be loaded to a device, from its header alone: before the rest is fetched.
 ///
 /// # Errors
-/// Those of the load that would come of it.
+/// The errors of the load.
 pub(super) async fn check(checkpoint: &Checkpoint, options: &LoadOptions, gpu: &Gpu) -> Result<()> {
     let Drawn { layout, sizes, context, .. } = draw(checkpoint, None, options, false, gpu).await?;
     for spec in layout.specs().iter().filter(|spec| spec.state.is_none()) {
@@ -153,7 +154,7 @@ pub(super) async fn check(checkpoint: &Checkpoint, options: &LoadOptions, gpu: &
     context_that_fits(&layout, sizes, gpu.caps(), options, context).map(drop)
 }
 
-/// What a model's plan is made of.
+/// A model's plans, with the selector, layout and sizes that they are made of.
 struct Drawn {
     model: Box<dyn Model>,
     select: Selector,
@@ -163,7 +164,8 @@ struct Drawn {
     plans: Plans,
 }
 
-/// Plans a model on a device, without buffers: as it is loaded, or `full`, where passes are as long as the longest text that is read whole.
+/// Plans a model on a device, without buffers: as it is loaded, or with `full` for passes as long as the longest text
+/// that is read whole.
 async fn draw(checkpoint: &Checkpoint, tokens: Option<usize>, options: &LoadOptions, full: bool, gpu: &Gpu) -> Result<Drawn> {
     let (mut layout, model) = reserve(checkpoint, options, tokens, gpu.caps()).await?;
     let lane = match options.lane {
@@ -187,11 +189,11 @@ struct Survey {
     layout: Layout,
     sizes: Sizes,
     kv: Kv,
-    /// Bytes of what reads pictures.
+    /// Bytes of the vision tower.
     encoder: u64,
 }
 
-/// Bytes of what reads pictures in a checkpoint, with a pass for its largest tile.
+/// Bytes of a checkpoint's vision tower, with the activations of a pass for its largest tile.
 fn encoder_bytes(checkpoint: &Checkpoint, options: &LoadOptions, lane: Lane, gpu: &Gpu) -> Result<u64> {
     let (tower, mut layout) = open_tower(checkpoint, options, gpu.caps())?;
     let rows = tower.vision.tower.context;
@@ -201,7 +203,7 @@ fn encoder_bytes(checkpoint: &Checkpoint, options: &LoadOptions, lane: Lane, gpu
     Ok(layout.specs().iter().map(|spec| bytes_at(spec, sizes, rows)).sum())
 }
 
-/// What a model of these files is and takes.
+/// Plans the model of these files, with its vision tower.
 async fn survey((files, checkpoint): (&Files, &Checkpoint), tokenizer: &Tokenizer, chat: bool, options: &LoadOptions, gpu: &Gpu) -> Result<Survey> {
     let Drawn { model, select, layout, sizes, context, plans } = draw(checkpoint, Some(tokenizer.vocab_size()), options, true, gpu).await?;
     let plan = [Pass::Prefill, Pass::Decode].into_iter().flat_map(|pass| plan::rows(pass, &plans[pass], sizes)).collect();
@@ -216,7 +218,7 @@ async fn survey((files, checkpoint): (&Files, &Checkpoint), tokenizer: &Tokenize
         }
     };
     let encoder = match bytes.await {
-        // A model whose pictures this version cannot read loads all the same, and reads none.
+        // A model whose vision tower this version does not support loads without it.
         Err(e) if matches!(e.kind(), ErrorKind::UnsupportedModel | ErrorKind::BadModel) => None,
         bytes => bytes?,
     };
@@ -230,7 +232,7 @@ impl Survey {
             let specs = self.layout.specs().iter().filter(|s| role.contains(&s.role()));
             specs.map(|s| bytes_at(s, self.sizes, context)).sum::<u64>()
         };
-        // A recurrent state has copies that it can go back to.
+        // A recurrent state has checkpoints to go back to.
         let recurrent = |shape: StateShape| if matches!(shape, StateShape::Recurrent { .. }) { shape.bytes() } else { 0 };
         let logits = self.layout.find(&Scratch::Logits.into()).map_or(0, |id| self.layout.spec(id).bytes);
         let state = self.layout.specs().iter().filter_map(|s| s.state).map(recurrent).sum::<u64>();
@@ -264,7 +266,7 @@ impl Survey {
         Fit { fits: problems.is_empty(), problems, context, kv: self.kv, memory, largest, limits, alternatives: Vec::new() }
     }
 
-    /// The longest context that fits: the asked one, halved as often as needed.
+    /// The longest context that fits: `context`, halved as often as needed.
     fn longest(&self, caps: &Caps, room: Room, context: u32) -> Option<Alternative> {
         let contexts = std::iter::successors(Some(context), |c| Some(c / 2)).take_while(|c| *c >= LEAST_CONTEXT.min(context) && *c > 0);
         let mut fits = contexts.map(|c| self.fit(caps, room, c)).filter(|fit| fit.fits);
@@ -273,12 +275,13 @@ impl Survey {
 }
 
 impl Engine {
-    /// What [`Engine::info`] would say, from the files' headers alone: no weights are read, nothing is measured or tested.
+    /// [`Engine::info`] of a model, from the files' headers alone: no weights are read, nothing is measured or tested.
     pub async fn inspect(files: &Files, options: &LoadOptions) -> Result<Info> {
         Ok(Self::plan(files, options, Room::default()).await?.0)
     }
 
-    /// The same, and whether it fits this device and, where the caller says how much GPU memory there is, into what other models leave of it.
+    /// [`Engine::inspect`], and whether the model fits this device's limits and, where the caller gives the GPU's
+    /// memory, what other models leave of it.
     pub async fn plan(files: &Files, options: &LoadOptions, room: Room) -> Result<(Info, Fit)> {
         options.check()?;
         let checkpoint = Checkpoint::open(files).await?.with_tokenizer(options.tokenizer_json.clone());
@@ -323,7 +326,7 @@ mod tests {
         assert_eq!((fit.context, fit.memory.kv, fit.memory.weights), (128, info.memory.kv_full, info.memory.weights));
     }
 
-    /// What reads pictures is counted where there is something that does: as much as it takes once it is loaded, and what comes beside a model comes on top.
+    /// A vision tower counts as much as it takes once it is loaded; a file beside the model's adds to the total.
     #[test]
     fn what_reads_pictures_is_counted() {
         let plan = |files: &Files, memory| block_on(Engine::plan(files, &LoadOptions::default(), Room { memory, beside: 0 })).unwrap();
@@ -341,12 +344,12 @@ mod tests {
             let (info, fit) = plan(&open_path(&folder.join(name).join("model")).unwrap(), None);
             assert!(info.model.pictures && fit.memory.encoder > 0, "{name}");
         }
-        // What cannot be used is not loaded.
+        // A tower that cannot be used is not counted.
         let (info, fit) = plan(&open_path(&folder.join("qwen3vl-hf/model")).unwrap(), None);
         assert!(!info.model.pictures && fit.memory.encoder == 0);
     }
 
-    /// Each of several answers has room for a whole context.
+    /// The plan has room for a whole context of each concurrent answer.
     #[test]
     fn answers_at_one_time_are_planned_for() {
         let [one, four] = [1, 4].map(|n| plan(LoadOptions { concurrency: Some(n), ..LoadOptions::default() }, None));
@@ -356,7 +359,7 @@ mod tests {
         assert!(!refused.fits && refused.problems[0].contains("GPU memory"), "{refused:?}");
     }
 
-    /// Four copies at the ends of prompts, of two chunks ahead, and the one at hand.
+    /// Checkpoints at the ends of four prompts, those of two chunks in flight, and the current state.
     #[test]
     fn copies_of_recurrent_states_are_counted() {
         let files = open_path(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/lfm2-hf/model")).unwrap();
@@ -369,7 +372,7 @@ mod tests {
     fn what_does_not_fit_says_what_would() {
         let whole = plan(LoadOptions::default(), None);
         let small = plan(LoadOptions { context: Some(whole.context / 2), ..LoadOptions::default() }, None);
-        // As much as half the context takes.
+        // The memory of half the context.
         let fit = plan(LoadOptions::default(), Some(small.memory.total));
         assert!(!fit.fits && fit.problems[0].contains("GPU memory"), "{fit:?}");
         assert_eq!(fit.alternatives[0], Alternative { context: whole.context / 2, kv: Kv::F16, total: small.memory.total });
@@ -377,7 +380,7 @@ mod tests {
         assert!(plan(LoadOptions::default(), Some(1000)).alternatives.is_empty(), "nothing does");
     }
 
-    /// Two models in one memory: the second has what the first leaves.
+    /// Two models in one memory: the second has the rest.
     #[test]
     fn what_other_models_take_is_counted() {
         let alone = plan(LoadOptions::default(), None).memory.total;

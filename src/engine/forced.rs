@@ -1,4 +1,4 @@
-//! What a request forces its answer to be: a schema, an expression, choices, or calls of tools, as a grammar that the GPU walks.
+//! Constrained answers: a request's schema, regular expression, choices or tool calls, as a grammar that the GPU walks.
 
 use std::rc::Rc;
 
@@ -11,25 +11,26 @@ use crate::grammar::{self, Compiled, Compiler, Constraint, Grammar, Vocabulary};
 use crate::text::calls::grammar::{Choice, Wanted};
 use crate::text::calls::{self, Formats};
 
-/// Grammars that an engine keeps: a page's few, again and again.
+/// Most grammars that an engine keeps: a page uses a few, again and again.
 const KEPT: usize = 16;
 
-/// Grammars of one engine, and what they are made with.
+/// The compiled grammars of one engine, with its compiler and vocabulary.
 #[derive(Default)]
 pub(super) struct Grammars {
     compiler: Option<Rc<dyn Compiler>>,
     vocabulary: Option<Rc<Vocabulary>>,
-    /// The last ones by their descriptions, the latest last.
+    /// The latest grammars by description and leniency, the latest last.
     kept: Vec<(String, bool, Rc<Grammar>)>,
 }
 
 impl Engine {
-    /// Has grammars be compiled by this.
+    /// Sets the compiler of grammars.
     pub fn compile_with(&mut self, compiler: Rc<dyn Compiler>) {
         self.grammars.compiler = Some(compiler);
     }
 
-    /// What the answer to a request has to be, where anything is asked of it; `rendered` is the text that a template has made of its messages.
+    /// The constraint of a request's answer, if it has one; `rendered` is the text that a template has made of its
+    /// messages.
     pub(super) async fn constraint(&mut self, request: &Request, rendered: Option<&str>) -> Result<Option<(Constraint, Compiled)>> {
         let Some(description) = self.description(request, rendered)? else { return Ok(None) };
         if request.ignore_eos {
@@ -41,7 +42,7 @@ impl Engine {
         Ok(Some((Constraint::new(grammar, vocabulary), about)))
     }
 
-    /// The description of what the answer has to be, for the compiler.
+    /// The constraint's description for the compiler.
     fn description(&self, request: &Request, rendered: Option<&str>) -> Result<Option<Value>> {
         let asked = [
             request.schema.as_ref().map(|schema| ("schema", json!({ "schema": schema }))),
@@ -63,7 +64,7 @@ impl Engine {
             name => Choice::Named(name),
         };
         let Some(prompt) = rendered else {
-            // A plain text has no tools, and nothing opens a thought.
+            // A plain text prompt has no tools, and its answer no thoughts.
             return match choice {
                 Choice::Required | Choice::Named(_) => Err(Error::bad_option("toolChoice goes with messages and tools")),
                 Choice::Auto | Choice::None => Ok(root),
@@ -81,12 +82,12 @@ impl Engine {
         }
     }
 
-    /// How an answer's calls are read: where they are forced, in the form that they are forced into and in no other.
+    /// The formats in which an answer's calls are parsed: forced calls only in the format that they are forced into.
     pub(super) fn read_as(&self, request: &Request, forced: bool) -> Formats {
         if forced && request.offered().is_some() { self.formats.bound() } else { self.formats.clone() }
     }
 
-    /// A grammar, and how long it took: 0 where it was at hand.
+    /// A compiled grammar, and the time of its compilation, ms: 0 where it was cached.
     async fn grammar(&mut self, description: Value, lenient: bool) -> Result<(Rc<Grammar>, f64)> {
         let text = description.to_string();
         let kept = &mut self.grammars.kept;
@@ -107,7 +108,7 @@ impl Engine {
         Ok((grammar, now_ms() - started))
     }
 
-    /// The model's tokens as bytes, made when they are first asked for.
+    /// The model's tokens as bytes, made at the first call.
     fn vocabulary(&mut self) -> Result<Rc<Vocabulary>> {
         if let Some(vocabulary) = &self.grammars.vocabulary {
             return Ok(vocabulary.clone());

@@ -1,5 +1,5 @@
-//! Which lane a model runs in where nobody asks for one: by what the device's arithmetic is worth and how long a product of the model takes, measured
-//! when it is first loaded.
+//! The choice of a lane where the caller gives none: by the rates of the device's arithmetic and the times of a product
+//! of the model, measured when it is first loaded.
 
 use super::LoadOptions;
 use crate::base::now_ms;
@@ -11,17 +11,17 @@ use crate::model::Model;
 use crate::plan::tuning::{Known, LaneChoice, LaneTime};
 use crate::plan::{Extent, Grid, Lane, Overrides, Selector};
 
-/// How much faster than int8 another lane's product must be.
+/// Another lane's product must take less than this share of int8's time.
 const MARGIN: f64 = 0.9;
-/// Rows of a prompt for each token of an answer.
+/// Rows of a prompt for each token of an answer, as the weight of prefill against decode.
 const PROMPT: f64 = 4.0;
-/// Rows of activations that stand for a prompt, and most rows of weights that are measured.
+/// Rows of activations in a measured prefill product, and most rows of weights that are measured.
 const ROWS: u32 = 64;
 const MOST_ROWS: usize = 4096;
-/// A measurement lasts at least so long, ms.
+/// The shortest measurement that counts, ms.
 const LEAST_MS: f64 = 4.0;
 
-/// The product that decides about a model: its largest in a layer.
+/// The product that is measured for a model: the largest of a layer.
 struct Product {
     kind: WeightType,
     k: usize,
@@ -35,7 +35,7 @@ impl Product {
         Some(Self { kind: part.kind, k: matrix.k, n: part.rows.min(MOST_ROWS) })
     }
 
-    /// By which it is remembered.
+    /// The key under which the product's choice is kept.
     fn name(&self) -> String {
         format!("{} K={} N={}", self.kind.axis(), self.k, self.n)
     }
@@ -45,7 +45,7 @@ impl Product {
     }
 }
 
-/// What is known without measuring, or what there is instead.
+/// The choice without a measurement.
 fn unmeasured(caps: &Caps, why: &str) -> LaneChoice {
     if caps.backend == "cpu" {
         return LaneChoice { lane: Lane::Fast, reason: "the CPU's products are int8".into(), rates: None, times: Vec::new() };
@@ -55,7 +55,7 @@ fn unmeasured(caps: &Caps, why: &str) -> LaneChoice {
     LaneChoice { lane, reason: format!("{why}: {what}"), rates: None, times: Vec::new() }
 }
 
-/// What an earlier load of such a model has decided on this device, or what there is where nothing was measured.
+/// The choice of an earlier load with this product on this device, or the one without a measurement.
 pub(super) fn known(model: &dyn Model, known: &Known, caps: &Caps) -> LaneChoice {
     match Product::of(model) {
         Some(product) => known.lanes.get(&product.name()).cloned().unwrap_or_else(|| unmeasured(caps, "not measured yet")),
@@ -63,7 +63,8 @@ pub(super) fn known(model: &dyn Model, known: &Known, caps: &Caps) -> LaneChoice
     }
 }
 
-/// The lane of a model on a device, with the product that decided. What was decided before stays, since saved conversations are of a lane.
+/// The lane of a model on a device, with the product that was measured. An earlier choice stays, since saved
+/// conversations belong to a lane.
 pub(super) async fn choose(model: &dyn Model, options: &LoadOptions, gpu: &Gpu) -> Result<(String, LaneChoice)> {
     let caps = gpu.caps();
     let earlier = options.tuning.of(caps);
@@ -77,7 +78,7 @@ pub(super) async fn choose(model: &dyn Model, options: &LoadOptions, gpu: &Gpu) 
     }
     let measured = measure(&product, gpu).await;
     gpu.check()?;
-    // A device that refuses to be measured may still compute: then the self-test has the last word.
+    // A device that cannot be measured may still compute: the self-test decides.
     let choice = measured.unwrap_or_else(|e| unmeasured(caps, &format!("it could not be measured ({})", e.message())));
     Ok((name, choice))
 }
@@ -106,7 +107,7 @@ async fn measure(product: &Product, gpu: &Gpu) -> Result<LaneChoice> {
     Ok(LaneChoice { lane, reason, rates: Some(rates), times })
 }
 
-/// Microseconds of a product with so many rows of activations.
+/// Microseconds of a product with `rows` rows of activations.
 async fn time(product: &Product, gpu: &Gpu, lane: Lane, rows: u32) -> Result<f64> {
     let select = Selector::new(gpu.caps(), lane, None, &[])?;
     let act = match lane {
@@ -152,7 +153,7 @@ async fn time(product: &Product, gpu: &Gpu, lane: Lane, rows: u32) -> Result<f64
     }
 }
 
-/// What a product is bound to: zeros.
+/// The buffers of a product, zeroed.
 fn buffers(product: &Product, gpu: &Gpu, variant: &'static Variant, rows: u32) -> Result<Vec<(&'static str, Buffer)>> {
     let blocks = (product.n * product.kb()) as u64;
     let (scales, words) = (product.kind.scale_bytes(blocks), u64::from(rows) * product.kb() as u64);
@@ -163,7 +164,7 @@ fn buffers(product: &Product, gpu: &Gpu, variant: &'static Variant, rows: u32) -
             "ws" => scales,
             "y" => u64::from(rows) * product.n as u64 * 4,
             "bias" => product.n as u64 * 4,
-            // Activations, in any form.
+            // Activations, in any lane's format.
             _ => words * 128,
         };
         Ok((

@@ -1,4 +1,4 @@
-//! From a checkpoint to a session on a device: kernels are chosen and prove themselves, then the weights are uploaded.
+//! From a checkpoint to a session on a device: kernels are selected and self-tested, then the weights are uploaded.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,12 +17,12 @@ use crate::model::{self, Reserve};
 use crate::plan::{Lane, Selector};
 use crate::weights::{self, LoadTimes};
 
-/// Rows of a prefill pass where the caller does not say.
+/// Rows of a prefill pass where the caller does not give them.
 const PREFILL_ROWS: u32 = 512;
-/// Positions that the cache holds at first where the caller does not say.
+/// Positions that the KV cache holds at first where the caller does not give them.
 const CACHE_START: u32 = 512;
 
-/// What the model is called.
+/// The model's name.
 pub(crate) fn model_name(checkpoint: &Checkpoint) -> Option<String> {
     match &checkpoint.metadata {
         Metadata::Gguf(m) => m.opt::<&str>("general.name").ok().flatten().map(str::to_owned),
@@ -56,23 +56,23 @@ pub(crate) fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: 
     })
 }
 
-/// A device to load to, and why it is the second one, if it is.
+/// A device to load to, and the loss of the first one, if it is the second.
 pub(crate) struct Opened {
     pub gpu: Rc<Gpu>,
     lost: Option<Error>,
 }
 
-/// Opens the device.
+/// Opens the device, after a loss once more.
 pub(crate) async fn open_device(options: &LoadOptions, cancel: &Cancel) -> Result<Opened> {
     options.check()?;
-    // Once may be a driver's update or another tab's fault; what is opened is tried out at once.
+    // One loss may be due to a driver's update or another tab; opening ends with probes, which notice it.
     match Gpu::open(&gpu_options(options)).await {
         Err(e) if e.kind() == ErrorKind::DeviceLost => Ok(Opened { gpu: Rc::new(open_again(options, cancel).await?), lost: Some(e) }),
         opened => Ok(Opened { gpu: Rc::new(opened?), lost: None }),
     }
 }
 
-/// Opens a checkpoint's model on a device, and uploads the weights. `tokens`: how many ids the tokenizer can make.
+/// Opens a checkpoint's model on a device, and uploads the weights. `tokens`: the tokenizer's number of ids.
 pub(crate) async fn open_session(
     checkpoint: &Checkpoint,
     options: &LoadOptions,
@@ -104,7 +104,7 @@ pub(crate) async fn open_session(
     }
 }
 
-/// Uploads the weights to a session without them.
+/// Uploads the weights to a session from [`compile`].
 pub(super) async fn upload(checkpoint: &Checkpoint, session: &Session, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<LoadTimes> {
     let model = session.model();
     let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
@@ -121,7 +121,7 @@ pub(super) async fn upload(checkpoint: &Checkpoint, session: &Session, progress:
     Ok(times)
 }
 
-/// The same without weights.
+/// Opens a session without weights, on a device of its own.
 pub(crate) async fn open_empty(
     checkpoint: &Checkpoint,
     options: &LoadOptions,
@@ -135,7 +135,7 @@ pub(crate) async fn open_empty(
     compile(checkpoint, options, tokens, gpu, None, progress).await
 }
 
-/// A session without weights on a device. `decided`: what an earlier session on the same device found out.
+/// A session without weights on a device. `decided`: the kernels that an earlier session on an equal device chose.
 pub(super) async fn compile(
     checkpoint: &Checkpoint,
     options: &LoadOptions,
@@ -157,7 +157,7 @@ pub(super) async fn compile(
 
 pub(super) fn gpu_options(options: &LoadOptions) -> GpuOptions {
     GpuOptions {
-        // A program that says nothing gets a GPU; the pages and the command line ask for `auto`.
+        // The default is a GPU; the pages and the command line ask for `auto`.
         device: options.device.unwrap_or_default(),
         adapter: options.adapter.clone(),
         subgroups: options.subgroups,
@@ -169,7 +169,7 @@ pub(super) fn gpu_options(options: &LoadOptions) -> GpuOptions {
     }
 }
 
-/// What chooses kernels: with what the caller forces, what was measured on this device, and what the model recommends.
+/// The kernel selector, with the caller's choices, measurements on this device, and the model's recommendations.
 pub(super) fn selector(checkpoint: &Checkpoint, options: &LoadOptions, lane: Lane, caps: &Caps) -> Result<Selector> {
     let mut select = Selector::new(caps, lane, options.kv, &options.kernels)?;
     select.remember(options.tuning.of(caps));
@@ -179,8 +179,8 @@ pub(super) fn selector(checkpoint: &Checkpoint, options: &LoadOptions, lane: Lan
     Ok(select)
 }
 
-/// A session without weights whose kernels have proved themselves: where one computes wrongly, the lane's other variants are taken, and where there are
-/// none, the next lane.
+/// A session without weights whose kernels have passed the self-test: a variant that computes wrongly is replaced by
+/// another of the lane, and where there is none, the lane by the next.
 async fn plan_session(
     checkpoint: &Checkpoint,
     options: &LoadOptions,
@@ -247,7 +247,7 @@ async fn new_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Opt
     Ok(session)
 }
 
-/// The model and a layout with its weights.
+/// The model, and a layout of its weights.
 pub(super) async fn reserve(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Option<usize>, caps: &Caps) -> Result<(Layout, Box<dyn model::Model>)> {
     let mut layout = Layout::default();
     let mut buffer = |label, bytes| layout.weight(label, bytes);
@@ -275,7 +275,7 @@ pub(super) fn sizes_of(options: &LoadOptions, context: u32) -> Sizes {
     Session::sizes_of(rows, context, options.cache_start.unwrap_or(CACHE_START), options.slots.unwrap_or(1).max(options.concurrency.unwrap_or(1)))
 }
 
-/// The positions that the caller wants, or else the model's.
+/// The context that the caller wants, or else the model's.
 pub(super) fn context_of(options: &LoadOptions, config: &model::ModelConfig) -> Result<u32> {
     match options.context {
         Some(n) if n > config.context => {

@@ -1,4 +1,4 @@
-//! The engine: a loaded model that answers.
+//! The engine: a loaded model that answers requests.
 
 mod adapters;
 mod answer;
@@ -81,11 +81,11 @@ pub struct Engine {
     load_ms: f64,
     grammars: Grammars,
     around: Around,
-    /// Sequences of those who ask without a conversation, and which of them was asked in last.
+    /// Sequences of requests without a conversation, and the one last used.
     nameless: Vec<SequenceId>,
     latest: SequenceId,
     adapters: Vec<adapters::Named>,
-    /// How the model reads pictures, or why this version does not, and what it reads them with.
+    /// The model's vision configuration, or why it is not supported, and the encoder.
     sight: Seen,
     eyes: Eyes,
 }
@@ -96,8 +96,8 @@ impl Engine {
         Self::load_arriving(files, options, None, progress, cancel).await
     }
 
-    /// The same of files that may be on their way. `fits` is called once it is known that the model can be loaded to this device: nothing but headers has been
-    /// read then.
+    /// Loads a model whose files may still be downloading. `fits` is called once it is known that the model can be
+    /// loaded to this device: only headers have been read by then.
     async fn load_arriving<'a>(
         files: &Files,
         options: &LoadOptions,
@@ -108,7 +108,7 @@ impl Engine {
         let started = now_ms();
         options.check()?;
         progress(Progress::new(Phase::Read, 0, 1));
-        // Headers, kernels and the device take a second: the disk need not wait for them.
+        // Headers, kernels and the device take a second, in which the disk can read ahead.
         files.values().for_each(|file| file.will_be_read());
         let checkpoint = Checkpoint::open(files).await?.with_tokenizer(options.tokenizer_json.clone());
         cancel.check()?;
@@ -118,7 +118,8 @@ impl Engine {
             fits().await;
         }
         let tokenizer = Tokenizer::open(&checkpoint)?;
-        // A model without a usable template still continues plain prompts: the error waits for the first conversation.
+        // A model without a usable template still continues plain prompts: the error is returned to the first
+        // conversation.
         let template = ChatTemplate::open(&checkpoint, &tokenizer);
         progress(Progress::new(Phase::Read, 1, 1));
 
@@ -135,7 +136,7 @@ impl Engine {
         if let Ok(Some(sight)) = &*sight {
             sight.picture_attention().into_iter().for_each(|attention| session.set_picture_attention(attention));
         }
-        // What is loaded with the first picture is not left out.
+        // The vision tower is not left out: it is loaded with the first picture.
         about.left_out.retain(|left| !about.pictures || !vision_tensors(&left.what));
         let load_ms = now_ms() - started;
         Ok(Self {
@@ -165,33 +166,33 @@ impl Engine {
         &self.tokenizer
     }
 
-    /// How long loading took, fetching included.
+    /// Sets the loading time that [`Engine::info`] reports, ms, with the download.
     pub fn set_load_ms(&mut self, ms: f64) {
         self.load_ms = ms;
     }
 
-    /// Between texts and tokens, also while the engine is at work.
+    /// The tokenizer and template, for use while the engine is at work too.
     pub fn texts(&self) -> Texts {
         Texts::new(self.tokenizer.clone(), self.template.clone(), self.sight.clone())
     }
 
-    /// The ids that a request's prompt stands for.
+    /// The token ids of a request's prompt.
     pub fn prompt_tokens(&self, request: &Request) -> Result<Vec<u32>> {
         Ok(rendered_prompt(&self.tokenizer, &self.template, &self.sight, request)?.input.ids().to_vec())
     }
 
-    /// Measures, for at most about `budget_ms`, the variants that were not measured on this device yet, and goes on with the fastest. Meant for
-    /// idle time: cancelling ends it within one measurement.
+    /// Measures, for at most about `budget_ms`, the variants that were not measured on this device yet, and switches to
+    /// the fastest. Meant for idle time: cancelling ends it within one measurement.
     pub async fn tune(&mut self, budget_ms: f64, cancel: &Cancel) -> Result<Tuned> {
         match self.session.tune(budget_ms, cancel).await {
-            // What was being measured is measured another time.
+            // The interrupted measurement is repeated by a later call.
             Err(e) => self.survive(e, &mut Losses::default(), &|_| (), cancel).await.map(|()| Tuned::default()),
             tuned => tuned,
         }
     }
 
-    /// Keeps the GPU's clock up for about `ms`, for an answer that is about to be asked for: nothing comes of it but that. Cancelling ends it
-    /// within some milliseconds.
+    /// Keeps the GPU busy for about `ms`, so that its clock is up when a request follows; has no other effect.
+    /// Cancelling ends it within some milliseconds.
     pub async fn warm(&mut self, ms: f64, cancel: &Cancel) -> Result<()> {
         match self.session.warm(ms, cancel).await {
             Err(e) => self.survive(e, &mut Losses::default(), &|_| (), cancel).await,
@@ -199,7 +200,7 @@ impl Engine {
         }
     }
 
-    /// Adds what was measured on this device to `tuning`.
+    /// Adds the measurements on this device to `tuning`.
     pub fn remember(&self, tuning: &mut Tuning) {
         tuning.set(self.session.gpu().caps(), self.session.known().clone());
     }

@@ -1,4 +1,4 @@
-//! A model from where it lies to the engine: its own files, or an address's through the store, to the GPU as they arrive.
+//! Opens a model of files, or of an address through the store: the weights go to the GPU as they arrive.
 
 use std::rc::Rc;
 
@@ -13,12 +13,12 @@ use crate::source::{Files, Remote, Transport};
 use crate::store::download::{Download, FIRST_LOOK, Prepared, prepare};
 use crate::store::{DownloadOptions, Memory, ModelKey, Storage, Store, full, total};
 
-/// Bytes up to which a model is fetched at once: to look into its header first would not save anything.
+/// Bytes up to which a model is fetched at once: reading its header first would not save anything.
 const AT_ONCE: u64 = 16 << 20;
 
 /// Where a model comes from.
 pub enum Origin {
-    /// Files that are here.
+    /// Local files.
     Files(Files),
     /// An address, and where its files are kept.
     Remote(Stored),
@@ -30,14 +30,14 @@ pub struct Stored {
     pub remote: Remote,
     /// Where the files are kept.
     pub store: Store,
-    /// What makes the requests.
+    /// Makes the requests.
     pub transport: Rc<dyn Transport>,
-    /// How to fetch.
+    /// Options of the download.
     pub download: DownloadOptions,
 }
 
 impl Stored {
-    /// A download that keeps nothing, and asks for no more than headers.
+    /// A download of headers alone, which is not stored.
     async fn look(&self, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Box<Download>> {
         let options = DownloadOptions { shard: FIRST_LOOK, ..self.download.clone() };
         match prepare(&self.remote, &Memory::store(), self.transport.clone(), options, progress, cancel).await? {
@@ -48,7 +48,7 @@ impl Stored {
 }
 
 impl Origin {
-    /// All of the model's files, once they are here.
+    /// All of the model's files, once they are fetched.
     pub async fn files(&self, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Files> {
         match self {
             Self::Files(files) => Ok(files.clone()),
@@ -60,28 +60,28 @@ impl Origin {
     }
 }
 
-/// What a load would take, and whether there is room for it.
+/// The memory, download and storage of a load, and whether it fits.
 #[derive(Debug, Serialize)]
 pub struct LoadPlan {
-    /// Whether it fits this GPU, and what would.
+    /// Whether the model fits this GPU, and settings that would.
     #[serde(flatten)]
     pub fit: Fit,
     /// The model, from its header.
     pub model: ModelInfo,
-    /// Bytes of its files.
+    /// Bytes of the model's files.
     pub download: PlanDownload,
-    /// Where they would be kept.
+    /// Where the files would be kept.
     pub storage: PlanStorage,
 }
 
 /// Bytes of a model's files: all, those that are stored, those to fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PlanDownload {
-    /// All.
+    /// Bytes of all files.
     pub total: u64,
-    /// Stored ones.
+    /// Bytes that are stored.
     pub stored: u64,
-    /// Those to fetch.
+    /// Bytes that are to be fetched.
     pub missing: u64,
 }
 
@@ -92,13 +92,14 @@ pub struct PlanStorage {
     pub kind: &'static str,
     /// Bytes that can still be written, where the system says so.
     pub available: Option<u64>,
-    /// Why they would not outlive this page or process.
+    /// Why the files would not outlive this page or process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl Engine {
-    /// A loaded model, and where it is kept. What is not there yet goes to the GPU as it arrives.
+    /// Loads a model; returns it, and where its files are kept. Weights that are not stored yet go to the GPU as they
+    /// arrive.
     pub async fn open(origin: &Origin, options: &LoadOptions, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<(Self, Storage)> {
         let stored = match origin {
             Origin::Files(files) => return Ok((Self::load(files, options, progress, cancel).await?, Storage::local())),
@@ -110,10 +111,10 @@ impl Engine {
             Prepared::Download(download) => (load_arriving(options, &download, progress, cancel).await, download.storage().clone()),
         };
         match loaded {
-            // A tokenizer.json that was given may be the one that is wrong.
+            // Where the caller gave a tokenizer.json, that may be the faulty file: the stored model stays.
             Err(e) if e.kind() == ErrorKind::BadModel || e.kind() == ErrorKind::Tokenizer && options.tokenizer_json.is_none() => {
                 let url = remote.url();
-                // A broken file must not stand in the way of a mended one. If another engine has it open, it stays.
+                // A broken stored file would hide a repaired one. Where another engine has it open, it stays.
                 let _ = store.remove(&ModelKey::new(url.clone())).await;
                 Err(if e.message().contains(&url) { e } else { e.at(url) })
             }
@@ -121,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// What loading a model would take, from its header alone. Nothing is kept.
+    /// Plans a load from the model's header alone. Nothing is stored.
     pub async fn plan_load(origin: &Origin, options: &LoadOptions, room: Room, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<LoadPlan> {
         let from = match origin {
             Origin::Files(files) => {
@@ -141,7 +142,7 @@ impl Engine {
                 stored = total(&files);
                 files
             }
-            // Of what is not here only headers are read, and nothing is written.
+            // Of a model that is not stored only headers are read, and nothing is written.
             None => {
                 prepared = from.look(progress, cancel).await?;
                 let unknown =
@@ -162,7 +163,8 @@ impl Engine {
     }
 }
 
-/// Loads a model while it arrives: first its header, then what the GPU needs is made ready, then the weights in the order in which they come.
+/// Loads a model while it arrives: first its header, then the device and kernels are prepared, then the weights are
+/// uploaded as they come.
 async fn load_arriving(options: &LoadOptions, download: &Download, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Engine> {
     let Some(files) = download.files() else {
         download.start();
@@ -173,7 +175,8 @@ async fn load_arriving(options: &LoadOptions, download: &Download, progress: &dy
         download.start();
     }
     let arriving = Box::pin(download.run(progress));
-    // Once it is known that it fits this GPU, it is worth while to fetch it: tokenizer, template and kernels are made ready meanwhile.
+    // The download begins once it is known that the model fits this GPU: tokenizer, template and kernels are prepared
+    // meanwhile.
     let fits = || Box::pin(download.begin()) as LocalBoxFuture<'_, ()>;
     let loading = Box::pin(Engine::load_arriving(&files, options, Some(&fits), progress, cancel));
     let (loaded, arrived) = match select(loading, arriving).await {
@@ -197,7 +200,7 @@ async fn load_arriving(options: &LoadOptions, download: &Download, progress: &dy
         (Err(_), Err(e)) => return Err(e),
     };
     match loaded {
-        // What was read has changed on the server meanwhile.
+        // A file that was read has changed on the server meanwhile.
         Err(_) if download.changes() > 0 => Engine::load(&files, options, progress, cancel).await,
         Ok(engine) if download.changes() > 0 => {
             engine.dispose();

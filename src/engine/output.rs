@@ -1,4 +1,4 @@
-//! The text of an answer: from its tokens to the pieces that its caller hears of.
+//! The text of an answer: from its tokens to the caller's events.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,12 +10,12 @@ use crate::error::{Error, Result};
 use crate::text::calls::{Parser, Part};
 use crate::text::{StreamDecoder, Tokenizer};
 
-/// Who hears of an answer.
+/// The caller's callback for events of an answer.
 pub type Listens<'a> = Box<dyn FnMut(Event<'_>) + 'a>;
 
 /// The text side of a running generation.
 pub(super) struct Output<'a> {
-    /// Tells an answer to messages apart.
+    /// Parses an answer to messages into parts.
     reading: Option<Parser>,
     decoder: StreamDecoder,
     scanner: StopScanner,
@@ -23,17 +23,17 @@ pub(super) struct Output<'a> {
     pub failure: Option<Error>,
     stop: Rc<[u32]>,
     tokenizer: Rc<Tokenizer>,
-    /// Those of all tokens, where they are asked for.
+    /// Log probabilities of all tokens, where they are asked for.
     pub logprobs: Option<Vec<TokenLogprobs>>,
     on_event: RefCell<Listens<'a>>,
-    /// Tokens of the prompt that were read before the part that is read now.
+    /// Tokens of the prompt that were read before the current part.
     pub read: usize,
-    /// When the first token came, and the last, ms.
+    /// When the first and the last token came, ms.
     pub times: Option<(f64, f64)>,
 }
 
 impl<'a> Output<'a> {
-    /// Of nothing so far.
+    /// An output without any tokens yet.
     pub fn new(tokenizer: &Rc<Tokenizer>, on_event: Listens<'a>) -> Self {
         Self {
             reading: None,
@@ -50,23 +50,24 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// What it is told of the answer: what tells messages apart, texts and ids that end it, and whether log probabilities are wanted.
+    /// Sets the parser of an answer to messages, the texts and ids that end the answer, and whether log probabilities
+    /// are wanted.
     pub fn expect(&mut self, reading: Option<Parser>, texts: &[String], stop: &[u32], logprobs: bool) {
         (self.reading, self.scanner, self.stop) = (reading, StopScanner::new(texts), stop.into());
         self.logprobs = logprobs.then(Vec::new);
     }
 
-    /// Tells how far something is.
+    /// Reports progress.
     pub fn progress(&self, progress: Progress) {
         (self.on_event.borrow_mut())(Event::Progress(progress));
     }
 
-    /// Tells how much of the prompt is read.
+    /// Reports how much of the prompt is read.
     pub fn progress_of_prompt(&self, read: usize, total: usize) {
         self.progress(Progress::new(Phase::Prompt, (self.read + read) as u64, (self.read + total) as u64));
     }
 
-    /// Hears what the session does; false ends the generation.
+    /// Takes the session's progress; false ends the generation.
     pub fn hear(&mut self, step: decode::Progress<'_>) -> bool {
         match step {
             decode::Progress::Tokens { ids, logprobs } => return self.push(ids, logprobs),
@@ -84,7 +85,7 @@ impl<'a> Output<'a> {
         let (mut text, mut parts) = (String::new(), Vec::new());
         for id in ids.iter().take_while(|id| !stop.contains(id)) {
             if let (Some(name), true) = (tokenizer.special_name(*id), self.reading.is_some()) {
-                // What stands before it comes first: it ends what may have become a stop text.
+                // The text before the special token comes first: the token ends what could have become a stop text.
                 let before = self.scanner.push(&std::mem::take(&mut piece)) + &self.scanner.finish();
                 parts.extend(self.read(&before));
                 text.push_str(&before);
@@ -109,7 +110,7 @@ impl<'a> Output<'a> {
         !self.stopped()
     }
 
-    /// The answer has ended.
+    /// Ends the answer: passes on the text that was held back.
     pub fn finish(&mut self) -> Result<()> {
         if let Some(e) = self.failure.take() {
             return Err(e);
@@ -132,7 +133,7 @@ impl<'a> Output<'a> {
         self.reading.as_mut().map_or_else(Vec::new, |reading| reading.push(text))
     }
 
-    /// Whether a stop text has come.
+    /// Whether a stop text was found.
     pub fn stopped(&self) -> bool {
         self.scanner.stopped_by().is_some()
     }

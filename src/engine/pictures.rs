@@ -1,4 +1,5 @@
-//! Pictures in requests: how many rows of a prompt each one is, and what reads them, which is loaded when the first of them has to be read.
+//! Pictures in requests: their rows in a prompt, and the vision encoder, which is loaded when the first picture has to
+//! be encoded.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -19,13 +20,13 @@ use crate::source::{Files, projector_of};
 use crate::state::{Embedded, Input, SequenceId};
 use crate::text::Tokenizer;
 
-/// How a model reads pictures: none where it has nothing that does, an error where this version does not know that.
+/// A model's vision configuration: `None` where it has no tower, an error where this version does not support it.
 pub(super) type Seen = Rc<Result<Option<Sight>>>;
 
-/// How it does.
+/// The vision configuration, where there is one.
 ///
 /// # Errors
-/// `UNSUPPORTED_MODEL` where it does not.
+/// `UNSUPPORTED_MODEL` where the model does not read pictures.
 pub(super) fn usable_sight(sight: &Seen) -> Result<&Sight> {
     match &**sight {
         Ok(Some(sight)) => Ok(sight),
@@ -36,21 +37,21 @@ pub(super) fn usable_sight(sight: &Seen) -> Result<&Sight> {
     }
 }
 
-/// How a model reads pictures, which its files say.
+/// A model's vision configuration, from its files.
 pub(super) struct Sight {
-    /// Where what reads pictures is.
+    /// The files with the vision tower.
     files: Files,
     vision: VisionConfig,
     /// The token that stands for each row of a picture.
     row: u32,
-    /// What tells these rows from those of another encoder.
+    /// The encoder's fingerprint, which tells its rows from those of another.
     encoder: String,
 }
 
-/// What reads pictures for a model, by the headers of its files alone.
+/// A model's vision tower, by the headers of its files alone.
 pub(super) struct Found {
     files: Files,
-    /// Where it has a file of its own.
+    /// The tower's own checkpoint, where it has a file of its own.
     beside: Option<Checkpoint>,
     vision: VisionConfig,
     /// The token that stands for each row of a picture.
@@ -58,10 +59,11 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// What reads pictures for the model of these files, whose configuration is that where it is known; `None` where nothing does.
+    /// The vision tower of the model of these files; `None` where there is none. `config`: the model's configuration,
+    /// where it is known.
     ///
     /// # Errors
-    /// `UNSUPPORTED_MODEL` where this version does not know what reads them, `BAD_MODEL` where that is for another model.
+    /// `UNSUPPORTED_MODEL` where this version does not support the tower, `BAD_MODEL` where it is for another model.
     pub async fn of(files: &Files, checkpoint: &Checkpoint, config: Option<&ModelConfig>, tokenizer: &Tokenizer) -> Result<Option<Self>> {
         let (files, beside) = match projector_of(files) {
             Some(files) => {
@@ -92,14 +94,14 @@ impl Found {
         Ok(Some(Self { files, beside, vision, row }))
     }
 
-    /// Where it is: the model's checkpoint where it has none of its own.
+    /// The checkpoint with the tower: the model's where it has none of its own.
     pub fn checkpoint<'a>(&'a self, model: &'a Checkpoint) -> &'a Checkpoint {
         self.beside.as_ref().unwrap_or(model)
     }
 }
 
 impl Sight {
-    /// How the model of these files reads pictures. As [`Found::of`], which it asks.
+    /// The vision configuration of the model of these files, with the errors of [`Found::of`].
     pub async fn of(files: &Files, checkpoint: &Checkpoint, config: Option<&ModelConfig>, tokenizer: &Tokenizer) -> Result<Option<Self>> {
         let Some(found) = Found::of(files, checkpoint, config, tokenizer).await? else { return Ok(None) };
         let encoder = found.checkpoint(checkpoint).fingerprint().await?;
@@ -107,7 +109,7 @@ impl Sight {
         Ok(Some(Self { files, vision, row, encoder }))
     }
 
-    /// What it is, in a few words.
+    /// A short description.
     pub fn about(&self) -> String {
         let of = |side: u32| self.cut(side, side).map_or(0, |cut| cut.prompt_rows());
         let (small, large) = (of(512), of(1024));
@@ -117,12 +119,12 @@ impl Sight {
         format!("{kind}: 512 x 512 pixels are {small} rows of a prompt, 1024 x 1024 {large}")
     }
 
-    /// How rows of one picture attend to each other, where the language model's own file does not tell.
+    /// How rows of one picture attend to each other, where the language model's own file does not say.
     pub fn picture_attention(&self) -> Option<PictureAttention> {
         self.vision.picture_attention
     }
 
-    /// What a picture of that size becomes.
+    /// How a picture of that size is cut.
     pub fn cut(&self, width: u32, height: u32) -> Result<Cut> {
         self.vision.pictures.cut(width, height).map_err(|e| wrong(&e))
     }
@@ -132,12 +134,12 @@ impl Sight {
         self.vision.words.of(cut)
     }
 
-    /// What the chat template prints for a part that is a picture, where it has to see such parts.
+    /// The text that the chat template prints for a picture part, where it has to see such parts.
     pub fn printed(&self) -> Option<&'static str> {
         self.vision.words.typed.then_some(self.vision.words.row)
     }
 
-    /// A crop as the tower reads it.
+    /// The patches of a crop, in the tower's order.
     fn patches(&self, crop: &Crop, pixels: &Picture) -> Result<Patches> {
         let (family, Crop { wide, high, .. }) = (&self.vision.pictures, *crop);
         let element = if self.vision.by_channel { Element::ChannelRowColumn } else { Element::RowColumnChannel };
@@ -145,7 +147,7 @@ impl Sight {
         Ok(Patches { wide, high, values })
     }
 
-    /// Pictures with their cuts, and rows of each crop whose values have not come.
+    /// Pictures with their cuts, and the rows of each crop, without values yet.
     pub fn show(&self, pictures: &[Rc<Picture>]) -> Result<Vec<Shown>> {
         let each = pictures.iter().enumerate().map(|(i, picture)| {
             let cut = self.cut(picture.width(), picture.height()).map_err(|e| e.at(format!("picture {i}")))?;
@@ -159,10 +161,10 @@ impl Sight {
         each.collect()
     }
 
-    /// The prompt with rows in place of the tokens that stand for them.
+    /// The prompt with rows in place of their placeholder tokens.
     ///
     /// # Errors
-    /// `BAD_OPTION` where messages spell that token and are read so (`specialTokens: 'parse'`).
+    /// `BAD_OPTION` where messages spell the placeholder token with `specialTokens: 'parse'`.
     pub fn expand(&self, ids: &[u32], shown: &[Shown]) -> Result<Input> {
         let mut rows = shown.iter().flat_map(|shown| &shown.rows);
         let mut input = Input::default();
@@ -189,7 +191,7 @@ impl Sight {
 pub(super) struct Shown {
     picture: Rc<Picture>,
     pub cut: Cut,
-    /// Of each crop.
+    /// The rows of each crop.
     rows: Vec<Rc<Embedded>>,
 }
 
@@ -197,19 +199,19 @@ fn wrong(e: &millrace_picture::Error) -> Error {
     Error::bad_option(e.to_string())
 }
 
-/// Rows that are kept for the next prompt with the same picture, bytes.
+/// Most bytes of rows that are cached for the next prompt with the same picture.
 const KEPT: usize = 64 << 20;
 
-/// What reads pictures, once one had to be read, and what it has read lately.
+/// The vision encoder, once a picture had to be encoded, and a cache of its latest rows.
 #[derive(Default)]
 pub(super) struct Eyes {
     encoder: Option<VisionEncoder>,
-    /// The latest last.
+    /// Cached rows, the latest last.
     seen: VecDeque<Rc<Embedded>>,
 }
 
 impl Eyes {
-    /// Has rows have their values: those that are kept, and what the encoder makes of the others' pictures.
+    /// Fills in the values of rows, from the cache or else from the encoder.
     async fn read(
         &mut self,
         sight: &Sight,
@@ -227,7 +229,7 @@ impl Eyes {
                 let rows = &shown.rows[*crop];
                 match self.seen.iter().find(|seen| seen.is(rows)).and_then(|seen| seen.values()) {
                     Some(values) => rows.fill(values.clone())?,
-                    // The same picture twice is read once.
+                    // A picture that occurs twice is encoded once.
                     None if wanted.iter().any(|other| other.is(rows)) => {}
                     None => unseen.push(*crop),
                 }
@@ -273,7 +275,7 @@ impl Engine {
         self.texts().picture_tokens(width, height)
     }
 
-    /// Has the rows of a prompt that the sequence does not know have their values.
+    /// Fills in the values of those rows of a prompt that the sequence does not hold.
     pub(super) async fn look(
         &mut self,
         sequence: SequenceId,

@@ -1,5 +1,5 @@
-//! A lost GPU device: the model is loaded again onto another, and whoever was being answered never notices. Conversations are tokens; their
-//! caches are made again from these when they have their turn (`decode/rebuild.rs`).
+//! Recovery from device loss: the model is loaded again onto another device, and answers in progress continue.
+//! Conversations are kept as tokens; each one's cache is rebuilt from these when it is next used (`decode/rebuild.rs`).
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -13,30 +13,31 @@ use crate::format::Checkpoint;
 use crate::gpu::{Gpu, Loss};
 use crate::source::Files;
 
-/// How soon after a loss another is an error, ms: a device that goes every few seconds goes because of what it is asked to do.
+/// A second loss within this time is an error, ms: a device that is lost every few seconds is lost because of its work.
 const INTERVAL_MS: f64 = 60_000.0;
 /// Waits before each attempt to get another device, ms: a GPU process that crashed needs a moment to come back.
 const TRIES_MS: [f64; 9] = [0.0, 100.0, 200.0, 400.0, 800.0, 1500.0, 2000.0, 2000.0, 3000.0];
 
-/// What happens to an engine's device.
+/// An event of an engine's device.
 pub enum DeviceEvent<'a> {
-    /// It was lost. `recovering`: whether another is being opened, or the engine has given up and its generations fail.
+    /// The device was lost. `recovering`: whether another is being opened, or the engine has given up and its
+    /// generations fail.
     Lost {
-        /// How.
+        /// Reason and message.
         loss: &'a Loss,
-        /// Whether it comes back by itself.
+        /// Whether the engine recovers by itself.
         recovering: bool,
     },
-    /// Another has taken its place: all conversations go on.
+    /// Another device has taken its place: all conversations continue.
     Restored {
-        /// How long that took, ms.
+        /// How long the recovery took, ms.
         ms: f64,
-        /// What the engine is now.
+        /// The engine's description from now on.
         info: Box<Info>,
     },
 }
 
-/// The device that an engine has at the moment, for those who do not have the engine.
+/// A handle of an engine's current device, for code that does not own the engine.
 #[derive(Clone)]
 pub struct Device(Rc<RefCell<Weak<Gpu>>>);
 
@@ -45,30 +46,30 @@ impl Device {
         self.0.borrow().upgrade()
     }
 
-    /// Waits until it is lost: how, or `None` where its owner destroys it first.
+    /// Waits for the loss of the device; `None` where its owner destroys it first.
     pub fn lost(&self) -> impl Future<Output = Option<Loss>> + use<> {
         let lost = self.gpu().map(|gpu| gpu.lost());
         async move { lost?.await }
     }
 
-    /// Whether both are the same device.
+    /// Whether `gpu` is the current device.
     pub fn is(&self, gpu: &Weak<Gpu>) -> bool {
         self.0.borrow().ptr_eq(gpu)
     }
 
-    /// What tells it from those that come after it.
+    /// The current device, for a later [`Device::is`].
     pub fn current(&self) -> Weak<Gpu> {
         self.0.borrow().clone()
     }
 
-    /// Destroys it, as somebody else would: for tests.
+    /// Destroys the device as a fault or foreign code would: for tests.
     pub fn lose(&self) {
         if let Some(gpu) = self.gpu() {
             gpu.lose();
         }
     }
 
-    /// Refuses buffers as a GPU without memory does; `None`: no longer. For tests.
+    /// Has the device refuse buffers as a GPU without memory does; `None` ends that. For tests.
     #[cfg(feature = "lab")]
     pub fn refuse_buffers(&self, refuse: Option<crate::gpu::Refuse>) {
         if let Some(gpu) = self.gpu() {
@@ -76,33 +77,34 @@ impl Device {
         }
     }
 
-    /// Buffers that were made until now, and the most bytes that were there at one time since this was last asked. For tests.
+    /// The number of buffers created so far, and the most bytes that were alive at one time since the last call. For
+    /// tests.
     #[cfg(feature = "lab")]
     pub fn buffers(&self) -> (u64, u64) {
         self.gpu().map_or((0, 0), |gpu| (gpu.counters().snapshot().buffers, gpu.counters().take_peak()))
     }
 }
 
-/// Who hears of an engine's device.
+/// The callback for events of an engine's device.
 pub type Listener = dyn Fn(DeviceEvent<'_>);
 
-/// What recovering needs, and how the device is.
+/// The state of recovery: the model's files, the device and its health.
 pub(super) struct Recovery {
     files: Files,
     device: Device,
     health: Health,
-    /// When the last loss was noticed.
+    /// When the last loss was noticed, ms.
     last: Option<f64>,
     listener: Option<Rc<Listener>>,
 }
 
 #[derive(Clone)]
 enum Health {
-    /// As far as is known.
+    /// Not lost, as far as is known.
     Well,
-    /// Lost and to be replaced.
+    /// Lost, and to be replaced.
     Lost,
-    /// Lost since then, and for a while not replaced, for that reason.
+    /// Given up: when, and why. Not replaced for a while.
     GivenUp(f64, String),
 }
 
@@ -119,23 +121,23 @@ impl Recovery {
     }
 }
 
-/// The losses of one piece of work.
+/// The device losses during one piece of work.
 #[derive(Default)]
 pub(super) struct Losses {
     pub(super) count: u32,
-    /// Time that they have cost and that no outcome has yet, ms.
+    /// Time of recoveries that is not charged to an outcome yet, ms.
     pub(super) ms: f64,
 }
 
 impl Losses {
-    /// Puts the time to what has been sampled, if anything has.
+    /// Adds the time to an outcome's decoding time, if it has tokens.
     pub(super) fn charge(&mut self, outcome: &mut Outcome) {
         if !outcome.tokens.is_empty() {
             outcome.timings.decode_ms += std::mem::take(&mut self.ms);
         }
     }
 
-    /// A first part whose tokens had to wait so long.
+    /// Adds the time to a part's prefill time and time to first token.
     pub(super) fn charged(&mut self, part: Outcome) -> Outcome {
         let ms = std::mem::take(&mut self.ms);
         let Timings { prefill_ms, ttft_ms, .. } = part.timings;
@@ -144,22 +146,22 @@ impl Losses {
 }
 
 impl Engine {
-    /// The device that the engine has at any moment.
+    /// A handle of the engine's current device.
     pub fn device(&self) -> Device {
         self.recovery.device.clone()
     }
 
-    /// Who hears of losses and recoveries.
+    /// Sets the callback for losses and recoveries.
     pub fn on_device(&mut self, listener: Rc<Listener>) {
         self.recovery.listener = Some(listener);
     }
 
-    /// Where the model's files are from now on: a device that is lost is given its weights from there.
+    /// Sets the files from which recovery uploads the weights.
     pub fn keep_files(&mut self, files: &Files) {
         self.recovery.files = files.clone();
     }
 
-    /// As if the last loss were long ago: for tests, which would have to wait a minute.
+    /// Resets the time of the last loss: for tests, which would have to wait a minute.
     pub fn forget_losses(&mut self) {
         self.recovery.last = None;
         if let Health::GivenUp(since, _) = &mut self.recovery.health {
@@ -172,7 +174,8 @@ impl Engine {
         self.session.gpu().check().err().filter(|e| e.kind() == ErrorKind::DeviceLost)
     }
 
-    /// Opens another device if this one is lost, and loads the model onto it: for idle time. A generation does so by itself.
+    /// Opens another device if this one is lost, and loads the model onto it: for idle time. Generations recover by
+    /// themselves.
     ///
     /// # Errors
     /// [`ErrorKind::DeviceLost`] where this is the second loss within a minute, or there is no other device.
@@ -183,7 +186,8 @@ impl Engine {
         }
     }
 
-    /// Recovers if `error` comes from the loss of the device, so that what failed can be done again. Any other error comes back.
+    /// Recovers if `error` comes from the loss of the device, so that the caller can repeat its work. Returns any other
+    /// error.
     pub(super) async fn survive(&mut self, error: Error, losses: &mut Losses, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<()> {
         let Some(loss) = self.session.gpu().loss().filter(|_| may_be_loss(&error)) else {
             if error.kind() == ErrorKind::OutOfMemory {
@@ -208,7 +212,7 @@ impl Engine {
                 self.recovery.tell(DeviceEvent::Lost { loss: &loss, recovering: true });
                 Health::Lost
             }
-            // Nothing new; an attempt that was cancelled is made again.
+            // The loss is known already; a cancelled recovery is tried again.
             health => health,
         };
         if let Health::GivenUp(_, why) = &self.recovery.health {
@@ -258,7 +262,8 @@ impl Engine {
         }
     }
 
-    /// Loads the model onto another device, with the same kernels, and hands the conversations over.
+    /// Loads the model onto another device, with the same kernels where that device is equal, and hands the
+    /// conversations over.
     async fn replace_device(&mut self, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<()> {
         self.recovery.files.values().for_each(|file| file.will_be_read());
         let gpu = Rc::new(open_again(&self.options, cancel).await?);
@@ -270,7 +275,7 @@ impl Engine {
         let mut tuning = self.options.tuning.clone();
         self.remember(&mut tuning);
         let options = LoadOptions { tuning, ..self.options.clone() };
-        // What was found out about one device says nothing about another.
+        // Self-test and measurements of one device do not hold for a different one.
         let (old, new) = (self.session.gpu().caps(), gpu.caps());
         let same = (&old.name, &old.features, old.subgroup, old.native_halves) == (&new.name, &new.features, new.subgroup, new.native_halves);
         let decided = same.then(|| self.session.decided());
@@ -296,7 +301,7 @@ fn lost_again(loss: &Loss, interval_ms: f64) -> String {
     )
 }
 
-/// Whether the loss of a device can look like this.
+/// Whether an error may be due to the loss of the device.
 pub(super) fn may_be_loss(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::DeviceLost | ErrorKind::Gpu | ErrorKind::OutOfMemory | ErrorKind::Internal)
 }
@@ -308,7 +313,7 @@ pub(super) async fn open_again(options: &LoadOptions, cancel: &Cancel) -> Result
         cancel.check()?;
         match Gpu::open(&gpu_options(options)).await {
             Ok(gpu) => return Ok(gpu),
-            // One that goes at once goes with the process that crashed.
+            // A device that is lost at once is one of the crashed process.
             Err(e) if matches!(e.kind(), ErrorKind::NoAdapter | ErrorKind::DeviceLost | ErrorKind::Gpu) => failure = e,
             Err(e) => return Err(e),
         }

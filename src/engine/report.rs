@@ -1,4 +1,4 @@
-//! What an engine says of itself.
+//! The description of an engine.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::plan::tuning::LaneChoice;
 use crate::plan::{self, Lane, Pass, PlanRow};
 use crate::weights::{Conversion, LoadTimes};
 
-/// What an engine says of itself.
+/// The description of an engine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Info {
     /// Version of Millrace.
@@ -26,7 +26,7 @@ pub struct Info {
     pub adapter: Caps,
     /// The lane in use.
     pub lane: Lane,
-    /// Why, where nobody asked for it.
+    /// Why this lane, where the caller gave none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane_choice: Option<LaneChoice>,
     /// The lanes that this device can run.
@@ -39,15 +39,15 @@ pub struct Info {
     pub concurrency: usize,
     /// Opening, downloading and uploading, ms.
     pub load_ms: f64,
-    /// What of it the weights took, ms.
+    /// The weights' part of `load_ms`, ms.
     pub load_times: LoadTimes,
-    /// How the self-test went.
+    /// The result of the self-test.
     pub self_test: SelfTestInfo,
     /// Adapters that are loaded.
     pub adapters: Vec<AdapterAbout>,
-    /// What is not as it should be, for people.
+    /// Warnings for users.
     pub warnings: Vec<String>,
-    /// Every step of the passes that are compiled.
+    /// Every step of the compiled passes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plan: Vec<PlanRow>,
 }
@@ -61,7 +61,7 @@ fn wasm_bytes() -> u64 {
 }
 
 impl Info {
-    /// What a model and its layout say; the rest is empty.
+    /// The description as far as a model and its layout give it; the rest is empty.
     pub(crate) fn new(model: ModelInfo, caps: &Caps, lane: Lane, layout: &Layout, sizes: Sizes, context: u32) -> Self {
         let full = Sizes { capacity: context, ..sizes };
         let memory = MemoryInfo {
@@ -99,16 +99,16 @@ impl Info {
 pub struct SelfTestInfo {
     /// Variants that ran; the others have passed on this device before.
     pub checked: usize,
-    /// How long it took, ms.
+    /// The time of the self-test, ms.
     pub ms: f64,
-    /// Variants that computed wrongly and are not used, and how.
+    /// Variants that computed wrongly and are not used, with the difference.
     pub wrong: Vec<String>,
-    /// Why it did not run.
+    /// Why the self-test did not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<&'static str>,
 }
 
-/// The model, for people.
+/// The description of the model.
 #[derive(Debug, Clone, Serialize)]
 pub struct ModelInfo {
     /// Name from the file, if it has one.
@@ -125,25 +125,25 @@ pub struct ModelInfo {
     pub layers: usize,
     /// Bytes of all tensors in the checkpoint.
     pub bytes: u64,
-    /// Types of its tensors and how many tensors have each.
+    /// Types of the tensors, and how many tensors have each.
     pub types: BTreeMap<String, usize>,
-    /// Types that other types became while loading: those that no kernel reads, and what was quantized.
+    /// Types that were converted while loading: types that no kernel reads, and quantized ones.
     pub converted: Vec<Conversion>,
-    /// Tensors that are no part of the language model, or of what of it runs: towers that read pictures, layers that guess further tokens.
+    /// Tensors that are not loaded: vision towers, layers that predict further tokens.
     pub left_out: Vec<LeftOut>,
     /// Whether the model has a chat template.
     pub chat: bool,
-    /// Whether an answer begins within a thought: what the template writes ends with the tag that opens one.
+    /// Whether an answer begins within a thought: the template's text ends with the tag that opens one.
     pub thinks: bool,
-    /// Whether it reads pictures.
+    /// Whether the model reads pictures.
     pub pictures: bool,
-    /// What becomes of a text, where the model does not write.
+    /// How the model pools a text, where it does not generate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
-    /// Numbers of an embedding, where it makes such.
+    /// Dimensions of an embedding, where the model makes embeddings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dimensions: Option<usize>,
-    /// What can be put before texts, by name.
+    /// Prompts that can be put before texts, by name.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub prompts: Map<String, Value>,
 }
@@ -159,18 +159,18 @@ pub struct MemoryInfo {
     pub kv_full: u64,
     /// Activations.
     pub activations: u64,
-    /// What the cache takes beside while it grows, and copies of texts that prompts may come back to, at most.
+    /// The most of the cache's second buffers while it grows, and of copies of texts that prompts may come back to.
     pub spare: u64,
     /// All buffers alive.
     pub total: u64,
-    /// Most at one time.
+    /// The most bytes of buffers alive at one time.
     pub peak: u64,
     /// wasm's own memory, at its largest; 0 natively.
     pub wasm: u64,
 }
 
 impl Engine {
-    /// Time, bytes and busy threads of each kernel of a decode step at a position.
+    /// Time, bytes and busy threads of each kernel of a decode step at `position`.
     pub(super) async fn profile(&mut self, position: u32) -> Result<Vec<ProfileRow>> {
         let streaming = self.session.streaming_bandwidth().await?;
         self.session.profile(position, streaming).await
@@ -190,17 +190,17 @@ impl Engine {
         format!("{}: {}", self.session.lane().name(), list.join(", "))
     }
 
-    /// What this engine is, where it runs and what it does there.
+    /// The description of the engine, its model and its device, with the plan.
     pub fn info(&self) -> Info {
         Info { plan: self.plan_rows(), ..self.about() }
     }
 
-    /// The same number as before where [`Engine::plan_rows`] are the same.
+    /// A number that changes whenever [`Engine::plan_rows`] may have changed.
     pub fn plan_edition(&self) -> u32 {
         self.session.edition()
     }
 
-    /// Every step of the passes that are compiled: many rows, that few changes of an engine change.
+    /// Every step of the compiled passes: many rows, which seldom change.
     pub fn plan_rows(&self) -> Vec<PlanRow> {
         let sizes = self.session.sizes();
         let compiled = self.session.plans().iter().filter(|(pass, _)| self.session.has(*pass));

@@ -1,4 +1,4 @@
-//! What a caller asks for: the same options on the command line, in JavaScript and in Rust, made of options.toml.
+//! Requests: their options are the same on the command line, in JavaScript and in Rust, generated from options.toml.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -31,7 +31,7 @@ pub struct Faults {
     pub loss_interval_ms: Option<f64>,
 }
 
-/// What to continue.
+/// The prompt of a request.
 #[derive(Debug, Clone)]
 pub enum Prompt {
     /// Plain text, tokenized with the model's own special tokens in front.
@@ -40,33 +40,33 @@ pub enum Prompt {
     Messages(Value),
     /// Token ids as they are.
     Tokens(Vec<u32>),
-    /// Tokens, and rows that are computed elsewhere in place of some.
+    /// Tokens, some of them replaced by rows that are computed elsewhere.
     Input(Input),
 }
 
 impl Default for Prompt {
-    /// Nothing, which is an error.
+    /// No tokens, which a request rejects.
     fn default() -> Self {
         Self::Tokens(Vec::new())
     }
 }
 
 impl Request {
-    /// A greedy request; otherwise as the table of options has it.
+    /// A greedy request with the default options otherwise.
     pub fn new(prompt: Prompt) -> Self {
         Self { prompt, temperature: 0.0, ..Self::default() }
     }
 
-    /// The tools that the model is told of.
+    /// The tools that the prompt describes.
     pub(super) fn offered(&self) -> Option<&Value> {
         self.tools.as_ref().filter(|_| self.tool_choice != "none")
     }
 }
 
-/// What happens when prompt and answer fill the context.
+/// The behaviour when prompt and answer fill the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overflow {
-    /// A prompt that leaves no room is an error; an answer ends, `length`.
+    /// A prompt that leaves no room is an error; an answer ends with `length`.
     #[default]
     Error,
     /// The older half of what follows the system prompt is left out, and what remains is read again.
@@ -74,7 +74,7 @@ pub enum Overflow {
 }
 
 impl Overflow {
-    /// Its name.
+    /// The option's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -82,7 +82,7 @@ impl Overflow {
         }
     }
 
-    /// By its name.
+    /// The option of that name.
     pub fn parse(name: &str) -> Result<Self> {
         match name {
             "error" => Ok(Self::Error),
@@ -92,18 +92,18 @@ impl Overflow {
     }
 }
 
-/// What a special token is that a message spells, as `<|im_end|>`.
+/// How a special token is read that a message spells, as `<|im_end|>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spelled {
-    /// Text.
+    /// As text.
     #[default]
     Text,
-    /// That token, as in transformers: whoever writes a message can then end it and begin another.
+    /// As the token, as in transformers: the author of a message can then end it and begin another.
     Parse,
 }
 
 impl Spelled {
-    /// Its name.
+    /// The option's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -111,7 +111,7 @@ impl Spelled {
         }
     }
 
-    /// By its name.
+    /// The option of that name.
     pub fn parse(name: &str) -> Result<Self> {
         match name {
             "text" => Ok(Self::Text),

@@ -1,4 +1,4 @@
-//! What a generation gives: pieces as they come, and the whole.
+//! The results of a generation: its pieces and the whole.
 
 use serde::Serialize;
 
@@ -9,9 +9,10 @@ use crate::grammar::Compiled;
 use crate::kernels::Caps;
 use crate::text::calls::Part;
 
-/// What a caller hears of while a generation runs.
+/// An event during a generation.
 pub enum Event<'a> {
-    /// How far the prompt is read ([`Phase::Prompt`](super::Phase::Prompt)), or the model is loaded again after its device was lost.
+    /// Progress of reading the prompt ([`Phase::Prompt`](super::Phase::Prompt)), or of loading the model again after a
+    /// device loss.
     Progress(Progress),
     /// A piece of the answer.
     Delta(&'a Delta),
@@ -22,21 +23,21 @@ pub enum Event<'a> {
 pub struct Scored {
     /// Id.
     pub id: u32,
-    /// What it adds to the text; U+FFFD for bytes that are no whole characters.
+    /// The token's text; U+FFFD for bytes that are no whole characters.
     pub text: String,
-    /// The same in bytes.
+    /// The token's bytes.
     pub bytes: Vec<u8>,
     /// Natural logarithm of its probability.
     pub logprob: f32,
 }
 
-/// A token of the answer, and the likeliest in its place.
+/// A token of the answer, and the likeliest tokens at its position.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TokenLogprobs {
     /// The token.
     #[serde(flatten)]
     pub token: Scored,
-    /// The likeliest first.
+    /// The likeliest tokens, the likeliest first.
     pub top: Vec<Scored>,
 }
 
@@ -47,9 +48,9 @@ pub struct Delta {
     pub text: String,
     /// Ids that became known with this piece.
     pub tokens: Vec<u32>,
-    /// Their log probabilities, if asked for; the end token has none.
+    /// The tokens' log probabilities, if asked for; the end token has none.
     pub logprobs: Vec<TokenLogprobs>,
-    /// Of an answer to messages: the same told apart, as far as it is decided.
+    /// Of an answer to messages: the piece parsed into parts, as far as it is decided.
     pub parts: Vec<Part>,
 }
 
@@ -74,18 +75,18 @@ pub struct GenerationCounters {
     pub dispatches: u64,
     /// Readbacks while decoding.
     pub readbacks: u64,
-    /// Bytes of those.
+    /// Bytes read back while decoding.
     pub readback_bytes: u64,
     /// Submissions while reading the prompt.
     pub prefill_submits: u64,
     /// Bytes of GPU buffers at the end.
     pub gpu_bytes: u64,
-    /// Buffers, bind groups and pipelines created while decoding: 0, but for growth of the cache.
+    /// Buffers, bind groups and pipelines created while decoding: 0, except for growth of the cache.
     pub created: u64,
 }
 
 impl GenerationCounters {
-    /// From the decode loop's counters.
+    /// Counters of the decode loop and of prefill.
     pub fn new(decode: Snapshot, prefill_submits: u64) -> Self {
         Self {
             submits: decode.submits,
@@ -123,37 +124,37 @@ impl From<&Caps> for AdapterInfo {
 pub struct Generation {
     /// The answer.
     pub text: String,
-    /// Its ids, the end token included.
+    /// The answer's ids, the end token included.
     pub tokens: Vec<u32>,
-    /// The log probabilities of its tokens, if asked for; the end token has none.
+    /// The tokens' log probabilities, if asked for; the end token has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprobs: Option<Vec<TokenLogprobs>>,
     /// Length of the prompt, tokens.
     pub prompt_tokens: usize,
-    /// Tokens of it that did not have to be read: the cache held them from before.
+    /// Tokens of the prompt that the cache held from before.
     pub cached_tokens: usize,
-    /// Drafts that were verified: tokens guessed from where the text stood before.
+    /// Drafted tokens that were verified.
     pub drafted_tokens: u64,
-    /// Those that were right, and are in the answer.
+    /// Drafted tokens that were accepted into the answer.
     pub accepted_tokens: u64,
     /// How often the context was full and older tokens were left out.
     pub shifts: u32,
-    /// How often the GPU device was lost on the way and the answer went on on another.
+    /// How often the GPU device was lost and the answer continued on another.
     pub recoveries: u32,
-    /// Why it ended.
+    /// Why the answer ended.
     pub finish_reason: FinishReason,
     /// The seed that was used.
     pub seed: u64,
-    /// What the answer was forced to be, where it was.
+    /// The grammar of the answer, where it was constrained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grammar: Option<Compiled>,
     /// Times and speeds.
     pub timings: Timings,
     /// Commands.
     pub counters: GenerationCounters,
-    /// Where it ran.
+    /// The device.
     pub adapter: AdapterInfo,
-    /// The lane and its variants, in short.
+    /// The lane and its kernel variants, in one line.
     pub plan: String,
     /// Time, bytes and busy threads of each kernel of a decode step at the end of the answer, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]

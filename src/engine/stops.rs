@@ -1,9 +1,9 @@
 //! Stop strings: text that ends an answer and does not belong to it.
 
-/// Watches a text that comes in pieces for the first of several stop strings, wherever the pieces break.
+/// Scans a text that comes in pieces for the first of several stop strings, wherever the pieces break.
 ///
-/// Text that may be the beginning of a stop string is held back until it is clear that it is not; so what comes out never
-/// holds any part of the stop string that ended it.
+/// Text that may be the beginning of a stop string is held back until it is clear that it is not; so the output never
+/// has any part of the stop string that ended it.
 #[derive(Debug, Clone)]
 pub struct StopScanner {
     stops: Vec<String>,
@@ -14,12 +14,12 @@ pub struct StopScanner {
 }
 
 impl StopScanner {
-    /// Of checked stop strings: none is empty.
+    /// A scanner for stop strings, none of which is empty.
     pub fn new(stops: &[String]) -> Self {
         Self { stops: stops.to_vec(), held: String::new(), found: None }
     }
 
-    /// Takes the next piece and returns what is now certain to belong to the answer. After a match, nothing does.
+    /// Takes the next piece and returns the text that now certainly belongs to the answer. After a match that is none.
     pub fn push(&mut self, text: &str) -> String {
         if self.found.is_some() {
             return String::new();
@@ -28,10 +28,10 @@ impl StopScanner {
             return text.to_owned();
         }
         self.held.push_str(text);
-        // The match that begins first wins; of those, the one named first.
+        // The match that begins first wins; of several there, the stop string listed first.
         let first = self.stops.iter().enumerate().filter_map(|(i, stop)| self.held.find(stop.as_str()).map(|at| (at, i))).min();
         if let Some((at, index)) = first {
-            // A longer stop string that begins earlier may still be completed; then its beginning decides.
+            // A longer stop string that begins earlier may still be completed, and would win.
             if self.partial_before(at).is_none() {
                 self.found = Some(index);
                 self.held.truncate(at);
@@ -43,9 +43,9 @@ impl StopScanner {
         std::mem::replace(&mut self.held, rest)
     }
 
-    /// What was held back and turns out to be text, when the answer ends for another reason.
+    /// The text that was held back, when the answer ends for another reason.
     pub fn finish(&mut self) -> String {
-        // A match that waited for a longer stop string is one now.
+        // A match that waited for a longer stop string counts now.
         let first = self.stops.iter().enumerate().filter_map(|(i, stop)| self.held.find(stop.as_str()).map(|at| (at, i))).min();
         if let (None, Some((at, index))) = (self.found, first) {
             self.found = Some(index);
@@ -59,7 +59,7 @@ impl StopScanner {
         self.found.map(|index| self.stops[index].as_str())
     }
 
-    /// The first place before `limit` from which all of the held text is the beginning, but not the whole, of a stop string.
+    /// The first position before `limit` from which the held text is a proper prefix of a stop string.
     fn partial_before(&self, limit: usize) -> Option<usize> {
         let longest = self.stops.iter().map(String::len).max().unwrap_or(0);
         let from = self.held.len().saturating_sub(longest.saturating_sub(1));
@@ -77,7 +77,7 @@ mod tests {
         StopScanner::new(&stops.iter().map(|s| s.to_string()).collect::<Vec<_>>())
     }
 
-    /// What comes out for `text` cut into pieces of `size` characters, and what stopped it.
+    /// The output for `text` cut into pieces of `size` characters, and the stop string that ended it.
     fn run(stops: &[&str], text: &str, size: usize) -> (String, Option<String>) {
         let mut scanner = scanner(stops);
         let mut out = String::new();

@@ -1,4 +1,4 @@
-//! Between texts and tokens: what a model's tokenizer and chat template say, which needs neither its weights nor a device.
+//! Conversion between texts and tokens by a model's tokenizer and chat template, without its weights or a device.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use crate::state::Input;
 use crate::text::calls::{self, Formats, Parser, Part, check_names};
 use crate::text::{ChatTemplate, TemplateSource, Tokenizer, pictures};
 
-/// What turns texts and conversations into tokens, and tokens into text.
+/// Converts texts and conversations into tokens, and tokens into text.
 pub struct Texts {
     tokenizer: Rc<Tokenizer>,
     template: Rc<Result<ChatTemplate>>,
@@ -25,7 +25,7 @@ impl Texts {
         Self { tokenizer, template, sight }
     }
 
-    /// Those of a model's files. `tokenizer_json`: in place of the tokenizer of a GGUF file.
+    /// Opens tokenizer and template of a model's files. `tokenizer_json`: in place of the tokenizer of a GGUF file.
     pub async fn open(files: &Files, tokenizer_json: Option<Vec<u8>>) -> Result<Self> {
         let checkpoint = Checkpoint::open(files).await?.with_tokenizer(tokenizer_json);
         let tokenizer = Tokenizer::open(&checkpoint)?;
@@ -42,42 +42,43 @@ impl Texts {
     /// The chat template.
     ///
     /// # Errors
-    /// `TEMPLATE` where the model has none, or one that does not parse.
+    /// `TEMPLATE` where the model has no template, or one that does not parse.
     pub fn template(&self) -> Result<&ChatTemplate> {
         usable(&self.template)
     }
 
-    /// The ids that a request's prompt stands for.
+    /// The token ids of a request's prompt.
     pub fn tokens(&self, request: &Request) -> Result<Vec<u32>> {
         Ok(self.rendered(request)?.0)
     }
 
-    /// The ids that a request's prompt stands for, and of messages the text that the chat template makes of them.
+    /// The token ids of a request's prompt, and of messages the text that the chat template makes of them.
     pub fn rendered(&self, request: &Request) -> Result<(Vec<u32>, Option<String>)> {
         let Rendered { input, text, .. } = rendered_prompt(&self.tokenizer, &self.template, &self.sight, request)?;
         Ok((input.ids().to_vec(), text))
     }
 
-    /// Rows of a prompt that a picture of so many pixels takes, with the tokens around it.
+    /// Rows of a prompt that a picture of `width` x `height` pixels takes, with the tokens around it.
     ///
     /// # Errors
-    /// `UNSUPPORTED_MODEL` where the model does not read pictures, `BAD_OPTION` where it does not read one of this size.
+    /// `UNSUPPORTED_MODEL` where the model does not read pictures, `BAD_OPTION` where it does not read one of this
+    /// size.
     pub fn picture_tokens(&self, width: u32, height: u32) -> Result<u64> {
         let sight = usable_sight(&self.sight)?;
         let cut = sight.cut(width, height)?;
-        // Each crop's rows stand for one token of these.
+        // Each crop has one placeholder token among these, which its rows replace.
         let ids = self.tokenizer.encode(&sight.words(&cut), false)?;
         Ok(ids.len() as u64 - cut.crops.len() as u64 + cut.prompt_rows())
     }
 
-    /// With another chat template.
+    /// Replaces the chat template.
     #[must_use]
     pub fn with_template(mut self, source: &TemplateSource) -> Self {
         self.template = Rc::new(ChatTemplate::of(source, &self.tokenizer));
         self
     }
 
-    /// The parts of an answer of these tokens.
+    /// Parses an answer of these tokens into parts.
     pub fn parts(&self, parser: &mut Parser, ids: &[u32]) -> Result<Vec<Part>> {
         let mut decoder = self.tokenizer.stream();
         let mut parts = Vec::new();
@@ -93,14 +94,14 @@ impl Texts {
         Ok(parts)
     }
 
-    /// The parts of an answer as it is written, special tokens by their names.
+    /// Parses an answer's text, with special tokens by their names, into parts.
     pub fn parts_of_text(&self, parser: &mut Parser, text: &str) -> Vec<Part> {
         let names: Vec<(&str, u32)> =
             self.tokenizer.special_names().filter(|name| !name.is_empty()).filter_map(|name| Some((name, self.tokenizer.token_id(name)?))).collect();
         let mut parts = Vec::new();
         let mut rest = text;
         loop {
-            // The first of them, of two at the same place the longer one.
+            // The first name in the text; of two at one position the longer one.
             let places = names.iter().filter_map(|(name, id)| Some((rest.find(name)?, *name, *id)));
             let Some((at, name, id)) = places.min_by_key(|(at, name, _)| (*at, usize::MAX - name.len())) else { break };
             parts.extend(parser.push(&rest[..at]));
@@ -116,12 +117,12 @@ impl Texts {
         parts
     }
 
-    /// How the model writes calls and thoughts.
+    /// The model's formats of calls and thoughts.
     pub fn formats(&self) -> Formats {
         formats(&self.template, &self.tokenizer)
     }
 
-    /// What tokens add to a text, special ones by their names. Bytes that are not UTF-8 become U+FFFD.
+    /// The text of tokens, special ones by their names. Bytes that are not UTF-8 become U+FFFD.
     ///
     /// # Errors
     /// `TOKENIZER` for an id that the model does not have.
@@ -132,7 +133,7 @@ impl Texts {
     }
 }
 
-/// How a model writes calls and thoughts, by what its template and special tokens show.
+/// A model's formats of calls and thoughts, as its template and special tokens show them.
 pub(super) fn formats(template: &Result<ChatTemplate>, tokenizer: &Tokenizer) -> Formats {
     template.as_ref().map_or_else(|_| Formats::of("", []), |template| template.formats(tokenizer))
 }
@@ -141,15 +142,15 @@ fn usable(template: &Result<ChatTemplate>) -> Result<&ChatTemplate> {
     template.as_ref().map_err(|e| Error::new(e.kind(), e.message()))
 }
 
-/// What a request's prompt is.
+/// A request's prompt as input.
 pub(super) struct Rendered {
     pub input: Input,
-    /// Of messages the text that the model's chat template makes of them.
+    /// The text that the chat template makes of messages; `None` for other prompts.
     pub text: Option<String>,
     pub shown: Vec<Shown>,
 }
 
-/// What a request's prompt is: its pictures as rows whose values have not come.
+/// Renders a request's prompt, with its pictures as rows without values yet.
 pub(super) fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, sight: &Seen, request: &Request) -> Result<Rendered> {
     let of_messages = if let Prompt::Messages(messages) = &request.prompt { pictures::count(messages) } else { 0 };
     if of_messages != request.pictures.len() {

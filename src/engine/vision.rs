@@ -1,4 +1,4 @@
-//! What reads pictures for a language model, as a model of its own on the same device: nothing of it is there before the first picture.
+//! The vision encoder of a language model, as a model of its own on the same device, loaded with the first picture.
 
 use std::rc::Rc;
 
@@ -24,22 +24,23 @@ use crate::weights::Recipe;
 /// Patches of a tile of a picture, row by row.
 #[derive(Debug, Clone)]
 pub struct Patches {
-    /// Patches of a row, and rows.
+    /// Columns and rows of the grid of patches.
     pub wide: u32,
     pub high: u32,
     /// f32 `[high wide, 3 patch^2]`, each as the tower's file has its weights ([`VisionConfig::by_channel`]).
     pub values: Vec<f32>,
 }
 
-/// Patches that there is room for at first: of 512 x 512 pixels.
+/// Patches that the first buffers have room for: those of 512 x 512 pixels.
 const USUAL_PATCHES: u32 = 1024;
 
-/// How a tower's weights are quantized while loading: where the language model's are, to 8 bits, which see as well as 16.
+/// How a tower's weights are quantized while loading: to 8 bits where the language model's are quantized, which loses
+/// nothing against 16.
 fn quantized(options: &LoadOptions) -> Option<Recipe> {
     options.quantize.filter(|recipe| *recipe != Recipe::F16).map(|_| Recipe::Q8_0)
 }
 
-/// A tower with a layout that has its weights.
+/// A tower, and a layout of its weights.
 pub(super) fn open_tower(checkpoint: &Checkpoint, options: &LoadOptions, caps: &Caps) -> Result<(Tower, Layout)> {
     let mut layout = Layout::default();
     let mut buffer = |label, bytes| layout.weight(label, bytes);
@@ -58,18 +59,18 @@ pub(super) fn rows(vision: &VisionConfig, hash: String, token: u32, grid: [u32; 
 pub struct VisionEncoder {
     session: Session,
     vision: VisionConfig,
-    /// Positions, f32 `[rows, columns, D]`.
+    /// Position embeddings, f32 `[rows, columns, D]`.
     table: Vec<f32>,
-    /// What was last made of it: for how many patches of a row and rows, and a row of positions for each. All tiles of a picture are alike.
+    /// The last grid, columns and rows, and the table resampled to it: all tiles of a picture are alike.
     fitted: Option<([usize; 2], Rc<[f32]>)>,
 }
 
 impl VisionEncoder {
-    /// Opens what reads pictures in these files: a file of llama.cpp's (`mmproj`), or a folder that has it beside the language model. `on`: the device and
-    /// the lane of that; one of its own where there is none.
+    /// Opens the vision tower of these files: a file of llama.cpp's (`mmproj`), or a folder that has it beside the
+    /// language model. `on`: the language model's device and lane; otherwise a device is opened.
     ///
     /// # Errors
-    /// As [`Tower::open`], and as loading a language model has them.
+    /// The errors of [`Tower::open`], and of loading a language model.
     pub async fn load(files: &Files, options: &LoadOptions, on: Option<(Rc<Gpu>, Lane)>, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Self> {
         options.check()?;
         let checkpoint = Checkpoint::open(files).await?;
@@ -99,22 +100,22 @@ impl VisionEncoder {
         Ok(Self { session, vision, table, fitted: None })
     }
 
-    /// Whether it is on that device.
+    /// Whether the encoder is on that device.
     pub(super) fn is_on(&self, gpu: &Rc<Gpu>) -> bool {
         Rc::ptr_eq(self.session.gpu(), gpu)
     }
 
-    /// Sizes and constants.
+    /// The configuration: sizes and constants.
     pub fn config(&self) -> &VisionConfig {
         &self.vision
     }
 
-    /// The rows that a tile becomes, of which the values come later: as [`Embedded::new`] has them.
+    /// The rows of a tile, without values yet, as [`Embedded::new`].
     pub fn rows(&self, hash: String, token: u32, tile: &Patches) -> Result<Rc<Embedded>> {
         rows(&self.vision, hash, token, [tile.wide, tile.high])
     }
 
-    /// Rows of a prompt for each tile, f32 `[high wide / merge^2, row]` ([`VisionConfig::row`]).
+    /// Encodes tiles into rows of a prompt, for each tile f32 `[high wide / merge^2, row]` ([`VisionConfig::row`]).
     ///
     /// # Errors
     /// `BAD_OPTION` for patches that are no whole rows, `ABORTED` between two tiles.
@@ -143,7 +144,7 @@ impl VisionEncoder {
         }
         let positions = self.positions(wide, high)?;
         let order = patch_order(patches.wide, patches.high, PatchOrder::Merged(merge as u32)).map_err(|e| Error::bad_option(e.to_string()))?;
-        // A still picture is equal frames of a film.
+        // A still picture is a video of equal frames.
         let channel = self.vision.patch.pow(2);
         let mut values = Vec::with_capacity(patches.values.len() * self.vision.frames);
         for channel in patches.values.chunks(channel) {
@@ -155,7 +156,8 @@ impl VisionEncoder {
                 let places = (0..wide * high).map(place).collect();
                 Tile { patches: values, positions, order: order.into_iter().map(|at| at as u32).collect(), places }
             }
-            // Attention has no order but that of positions: patches that become one row can stand beside each other from the first layer on.
+            // Attention depends on positions, not on the order of rows: patches that are merged into one row can be
+            // adjacent from the first layer on.
             Joining::Mean => {
                 let pixels = self.vision.pixels();
                 if values.len() != order.len() * pixels {
@@ -168,7 +170,7 @@ impl VisionEncoder {
         })
     }
 
-    /// A row of positions for each patch of a grid, row by row.
+    /// The position embedding of each patch of a grid, row by row.
     fn positions(&mut self, wide: usize, high: usize) -> Result<Rc<[f32]>> {
         if let Some((_, fitted)) = self.fitted.as_ref().filter(|(grid, _)| *grid == [wide, high]) {
             return Ok(fitted.clone());
@@ -183,7 +185,7 @@ impl VisionEncoder {
         Ok(made)
     }
 
-    /// The sums of columns' and rows' positions, patch by patch.
+    /// The sums of columns' and rows' position embeddings, patch by patch.
     fn sums(&self, wide: usize, high: usize) -> Result<Vec<f32>> {
         let columns = self.vision.columns();
         if wide.max(high) > columns {

@@ -1,4 +1,5 @@
-//! Pipelines that are compiled several at a time before they are bound: a driver takes 20 to 300 ms for one, and has cores for more than one.
+//! Pipelines that are compiled several at a time before they are bound: a driver takes 20 to 300 ms for each, on one
+//! core.
 
 use super::device::{Gpu, On};
 use super::pipeline::{PipelineKey, Recipe};
@@ -6,8 +7,8 @@ use super::platform;
 use crate::kernels::Variant;
 
 impl Gpu {
-    /// Compiles variants with their overrides, several at a time where the platform can: binding them then waits for nothing. Those that the device
-    /// refuses are left out; [`Gpu::bind`] says why.
+    /// Compiles variants with their overrides, several at a time where the platform can: binding them then waits for
+    /// nothing. Variants that the device refuses are left out; [`Gpu::bind`] returns the error.
     pub async fn compile_ahead<'a>(&self, wanted: impl Iterator<Item = (&'static Variant, &'a [(&'static str, f64)])>) {
         let On::Gpu(device, _) = &self.on else { return };
         let mut recipes: Vec<(PipelineKey, Recipe)> = Vec::new();

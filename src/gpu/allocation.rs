@@ -1,18 +1,20 @@
-//! Whether the GPU has memory for new buffers. It says so later than it makes them; what it refuses outside of an [`Allocation`] is found by the next
-//! [`Gpu::check`], and then any buffer made since the last one may be missing.
+//! Whether the GPU has memory for new buffers. A device reports a refused buffer later than it creates one; a refusal
+//! outside of an [`Allocation`] is found by the next [`Gpu::check`], and then any buffer made since the last check may
+//! be missing.
 
 use super::device::{Gpu, On};
 use crate::error::{Error, Result};
 
-/// What is made, bound and compiled while it is open may be refused: [`Allocation::end`] says so, and nothing else fails of it.
+/// Error scopes around buffers, bind groups and pipelines that the device may refuse: [`Allocation::end`] returns the
+/// refusal, and no other call fails because of it.
 #[must_use = "what the GPU refuses is told of at the end"]
 pub struct Allocation {
-    /// Of validation and of memory: the last one opened is the first one closed, as it is where they are dropped.
+    /// The scopes of validation and of memory, in the order of closing, and of dropping: the reverse of opening.
     scopes: Option<[wgpu::ErrorScopeGuard; 2]>,
 }
 
 impl Gpu {
-    /// Begins an allocation; ends before the next one begins.
+    /// Begins an allocation, which has to end before the next one begins.
     pub fn allocate(&self) -> Allocation {
         #[cfg(feature = "lab")]
         self.refusals.open.set(true);
@@ -28,17 +30,18 @@ impl Gpu {
 }
 
 impl Allocation {
-    /// Waits until the GPU has made what was made since the beginning.
+    /// Waits until the GPU has created everything that was requested since [`Gpu::allocate`].
     ///
     /// # Errors
-    /// [`crate::ErrorKind::OutOfMemory`] where it had not the memory; what was made must not be used then. [`crate::ErrorKind::DeviceLost`].
+    /// [`crate::ErrorKind::OutOfMemory`] where the GPU's memory did not suffice; what was created must not be used
+    /// then. [`crate::ErrorKind::DeviceLost`].
     pub async fn end(self, gpu: &Gpu) -> Result<()> {
         let mut refused = None;
         if let Some([validation, memory]) = self.scopes {
-            // Both are closed before anything else is asked of the device.
+            // Both scopes are closed before the next call of the device.
             let (validation, memory) = (validation.pop(), memory.pop());
             let memory = memory.await.map(|e| Error::out_of_memory(format!("the GPU has no memory left: {e}")));
-            // What is made of buffers that are not there is invalid.
+            // Bind groups of refused buffers are invalid: the memory error has precedence.
             let validation = validation.await.map(|e| Error::gpu(format!("the GPU refused what was made: {e}")));
             refused = memory.or(validation);
         }
@@ -55,11 +58,11 @@ impl Allocation {
 #[cfg(feature = "lab")]
 #[derive(Debug, Clone, Copy)]
 pub struct Refuse {
-    /// Buffers that it makes before.
+    /// Buffers that the device makes before it refuses one.
     pub after: u32,
-    /// Whether it refuses no more than one.
+    /// Whether it refuses only one.
     pub once: bool,
-    /// Whether it says so later than it makes them, as browsers do.
+    /// Whether the refusal is reported after the buffer's creation, as in browsers.
     pub late: bool,
 }
 
@@ -88,7 +91,8 @@ impl Refusals {
 
 #[cfg(feature = "lab")]
 impl Gpu {
-    /// Whether a buffer that is to be made shall turn out not to be there; an error where it shall be refused at once.
+    /// Whether the buffer to be made shall be refused, which is reported later; an error where it shall be refused at
+    /// once.
     pub(super) fn refuses(&self, label: &str, size: u64) -> Result<bool> {
         let Some(refuse) = self.refusals.next.get() else { return Ok(false) };
         if refuse.after > 0 {

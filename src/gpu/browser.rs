@@ -1,4 +1,4 @@
-//! What wgpu cannot do on the web: ask for subgroups, and read all that the adapter says of itself.
+//! What wgpu cannot do on the web: request subgroups, compile pipelines without a wait, read all of the adapter's info.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,7 +19,7 @@ fn has_webgpu() -> bool {
     js::path(&js_sys::global(), &["navigator", "gpu", "requestAdapter"]).is_function()
 }
 
-/// The name of a GPU that the browser does not tell.
+/// The name of a GPU whose name the browser withholds.
 const UNNAMED: &str = "unnamed GPU";
 
 /// The adapter and its device, as the browser describes them.
@@ -27,9 +27,9 @@ const UNNAMED: &str = "unnamed GPU";
 struct About {
     /// `nvidia`, `apple`, `google`, …
     pub vendor: String,
-    /// The description, else architecture and device, else the vendor: browsers tell as little as they like.
+    /// The description, else vendor, architecture and device, as far as the browser gives them.
     pub name: String,
-    /// Whether the browser says that it computes on the CPU. Some say nothing else.
+    /// Whether the browser reports a fallback adapter, one in software. Some browsers report nothing else.
     pub fallback: bool,
     /// WebGPU names of the features that the device was made with.
     pub features: Vec<String>,
@@ -44,7 +44,7 @@ fn about(device: &wgpu::Device) -> About {
     let device: JsValue = device.as_webgpu().map_or(JsValue::UNDEFINED, |d| d.into());
     let mut info = js::get(&device, "adapterInfo");
     if info.is_undefined() {
-        // Browsers of before 2025 have it on the adapter only, which the guard saw.
+        // Browsers of before 2025 have the info on the adapter only, which the wrapped `requestDevice` has kept.
         info = ADAPTER.with_borrow(|adapter| js::get(adapter, "info"));
     }
     let vendor = js::string(&info, "vendor");
@@ -52,7 +52,7 @@ fn about(device: &wgpu::Device) -> About {
     let name = if description.is_empty() {
         let parts = [vendor.clone(), js::string(&info, "architecture"), js::string(&info, "device")];
         let name = parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(" ");
-        // Firefox tells nothing.
+        // Firefox gives none of them.
         if name.is_empty() { UNNAMED.to_owned() } else { name }
     } else {
         description
@@ -69,7 +69,7 @@ fn about(device: &wgpu::Device) -> About {
     let features: Vec<String> = features;
     let offered = features.iter().any(|f| f == MATRICES) && subgroup == [32, 32];
     let matrices = offered && configs.into_iter().flatten().flatten().any(fits);
-    // Browsers of before 2025 have it on the adapter itself.
+    // Browsers of before 2025 have this flag on the adapter itself.
     let fallback = js::get(&info, "isFallbackAdapter").is_truthy() || ADAPTER.with_borrow(|adapter| js::get(adapter, "isFallbackAdapter").is_truthy());
     About { vendor, name, fallback, features, subgroup, matrices }
 }
@@ -79,7 +79,7 @@ fn is_mapped(buffer: &wgpu::Buffer) -> bool {
     buffer.as_webgpu().is_some_and(|buffer| js::string(buffer.as_ref(), "mapState") == "mapped")
 }
 
-/// The adapter that the browser offers: one.
+/// The one adapter that the browser offers.
 pub(super) async fn find_adapter(options: &GpuOptions) -> Result<wgpu::Adapter> {
     if !has_webgpu() {
         return Err(Error::new(ErrorKind::NoWebGpu, "there is no WebGPU here"));
@@ -89,18 +89,19 @@ pub(super) async fn find_adapter(options: &GpuOptions) -> Result<wgpu::Adapter> 
     instance.request_adapter(&request).await.map_err(|e| no_adapter(&GpuOptions { adapter: None, ..options.clone() }, &[]).with_source(e))
 }
 
-/// A device of the adapter, asked for with what wgpu does not know how to ask for.
+/// A device of the adapter, with the features of [`UNKNOWN_TO_WGPU`] where `subgroups` wants them.
 pub(super) async fn request_device(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
     subgroups: bool,
 ) -> std::result::Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
-    // wgpu cannot ask the browser for subgroups and their matrices; the guard adds the features to the request while it lives.
+    // wgpu cannot request subgroups and their matrices of the browser; the guard adds these features to requests while
+    // it lives.
     let _asking = ask_for_subgroups(subgroups);
     adapter.request_device(descriptor).await
 }
 
-/// What the device is and can do.
+/// The device's description and features.
 pub(super) fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _features: wgpu::Features, max_binding: u64) -> Caps {
     let about = about(device);
     let names = OPTIONAL.iter().map(|(_, name)| (*name).to_owned()).filter(|name| about.features.contains(name)).collect::<Vec<_>>();
@@ -109,13 +110,14 @@ pub(super) fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _feature
         names.push(MATRICES.to_owned());
     }
     let subgroup = if names.iter().any(|n| n == "subgroups") { about.subgroup } else { [0, 0] };
-    // Not every browser says so, but some have the names of those that compute on the CPU.
+    // Not every browser flags a fallback adapter; some name the software renderer.
     let software = about.fallback || ["swiftshader", "llvmpipe", "basic render"].iter().any(|known| about.name.to_lowercase().contains(known));
     Caps { vendor: about.vendor, name: about.name, backend: "webgpu".into(), features: names, subgroup, software, ..limits_of(device, max_binding) }
 }
 
 impl Gpu {
-    /// Fails as [`Gpu::open`] would where there is no GPU at all, and nothing else will do: worth asking before a download.
+    /// Fails as [`Gpu::open`] would where there is no GPU at all, and the CPU is no choice: worth a call before a
+    /// download.
     pub async fn probe(device: DeviceChoice) -> Result<()> {
         if device == DeviceChoice::Gpu { find_adapter(&GpuOptions::default()).await.map(drop) } else { Ok(()) }
     }
@@ -127,19 +129,21 @@ impl Gpu {
     }
 }
 
-/// The method by which wgpu has a pipeline compiled; the browser waits for it.
+/// The method by which wgpu compiles a pipeline; it blocks.
 const CREATE: &str = "createComputePipeline";
 
-/// Compiles pipelines on the browser's own threads. `None` in place of one that the browser refuses, none at all where it cannot.
+/// Compiles pipelines on the browser's own threads. `None` in place of a pipeline that the browser refuses; an empty
+/// list where it has no `createComputePipelineAsync`.
 ///
-/// wgpu knows only [`CREATE`]. So it is asked twice for each pipeline, and the device answers otherwise meanwhile: first by asking the browser for the same
-/// pipeline without a wait, then, once that is there, with the pipeline.
+/// wgpu knows only [`CREATE`]. So wgpu creates each pipeline twice, with that method of the device replaced: first by
+/// one that requests the pipeline from the browser without a wait, then, once the browser has compiled it, by one that
+/// returns it.
 pub(super) async fn compile_all(device: &wgpu::Device, recipes: impl Iterator<Item = &Recipe>, _caps: &Caps) -> Vec<Option<Compiled>> {
     let Some(raw) = device.as_webgpu().map(|raw| JsValue::from(raw.clone())) else { return Vec::new() };
     if !js::get(&raw, "createComputePipelineAsync").is_function() {
         return Vec::new();
     }
-    // What is refused is refused once more, and told of, when it is bound.
+    // A refused pipeline is refused once more when it is bound, and reported then.
     let refused = device.push_error_scope(wgpu::ErrorFilter::Validation);
     let mut asked = Vec::new();
     for recipe in recipes {
@@ -148,7 +152,7 @@ pub(super) async fn compile_all(device: &wgpu::Device, recipes: impl Iterator<It
         let (device_of, promise) = (raw.clone(), promised.clone());
         let ask = move |descriptor: JsValue| {
             promise.replace(js::call(&device_of, "createComputePipelineAsync", &[&descriptor]).ok());
-            // wgpu wraps it, and is told to forget it.
+            // A placeholder, which wgpu wraps and does not use.
             Object::new().into()
         };
         answering(&raw, ask, || parts.pipeline(device));
@@ -167,10 +171,10 @@ pub(super) async fn compile_all(device: &wgpu::Device, recipes: impl Iterator<It
     made
 }
 
-/// Has the device answer calls of [`CREATE`] by `answer` while `call` runs.
+/// Replaces the device's method [`CREATE`] by `answer` while `call` runs.
 fn answering<T>(device: &JsValue, answer: impl FnMut(JsValue) -> JsValue + 'static, call: impl FnOnce() -> T) -> T {
     let answer = Closure::<dyn FnMut(JsValue) -> JsValue>::new(answer);
-    // A property of its own stands before the method of all devices. Objects of the browser can have such.
+    // The object's own property shadows the prototype's method; the browser's objects can have properties of their own.
     let _ = Reflect::set(device, &CREATE.into(), answer.as_ref());
     let called = call();
     let _ = Reflect::delete_property(device.unchecked_ref::<Object>(), &CREATE.into());
@@ -179,22 +183,22 @@ fn answering<T>(device: &JsValue, answer: impl FnMut(JsValue) -> JsValue + 'stat
 
 /// Copies `bytes` into a mapped buffer.
 pub(super) fn fill(buffer: &wgpu::Buffer, from: u64, bytes: &[u8]) -> Result<()> {
-    // wgpu keeps the range of a buffer that the browser unmaps because its device is gone: touching that throws.
+    // wgpu keeps the range of a buffer that the browser unmaps because its device is gone: access to that range throws.
     if !is_mapped(buffer) {
         return Err(Error::internal("a staging buffer is not mapped"));
     }
     let room = from..from + bytes.len() as u64;
-    // wgpu's own slice would be copied out of the browser's memory and back.
+    // A slice of wgpu's would be copied out of the browser's memory and back.
     buffer.get_mapped_range(room).map_err(|e| Error::internal(format!("a staging buffer is not mapped: {e}")))?.as_uint8array().copy_from(bytes);
     Ok(())
 }
 
 thread_local! {
-    /// What loads the CPU's module: a function of nothing, to a promise of its exports.
+    /// Loads the CPU's module: a function without parameters that returns a promise of the module's exports.
     static MODULE: RefCell<Option<Function>> = const { RefCell::new(None) };
 }
 
-/// Has machines be made of what this function promises.
+/// Sets the function by which [`Machine::open`] loads the CPU's module.
 pub(crate) fn load_cpu_by(load: Function) {
     MODULE.set(Some(load));
 }
@@ -202,23 +206,23 @@ pub(crate) fn load_cpu_by(load: Function) {
 /// An instance of the CPU's module (crates/cpu), with memory of its own.
 pub(super) struct Machine {
     exports: JsValue,
-    /// When others in this thread last had their turn, ms.
+    /// When this thread last yielded to its event loop, ms.
     turned: Cell<f64>,
 }
 
-/// What the module says where there is nothing to name.
+/// The module's value for no id or address.
 const NONE: f64 = u32::MAX as f64;
-/// How long others in this thread wait at most for their turn, but for the longest submission, ms.
+/// The most time between two yields to the event loop, ms; a submission in progress is not interrupted.
 const TURN_MS: f64 = 12.0;
 
 impl Machine {
     /// Bytes of the largest buffer.
     pub(super) const LARGEST: u64 = (1 << 31) - (1 << 16);
 
-    /// Fetches the module where that has not been done.
+    /// Loads the module where it is not loaded yet.
     pub(super) async fn open() -> Result<Self> {
-        let load = MODULE.with_borrow(Clone::clone).ok_or_else(|| Error::internal("nobody has said where the CPU's module is"))?;
-        // It says what failed, and what to do.
+        let load = MODULE.with_borrow(Clone::clone).ok_or_else(|| Error::internal("no loader of the CPU's module is set"))?;
+        // The loader's message says what failed, and what to do.
         let failed = |e: JsValue| Error::internal(js::string(&e, "message"));
         let promise = load.call0(&JsValue::UNDEFINED).map_err(failed)?;
         let exports = wasm_bindgen_futures::JsFuture::from(js_sys::Promise::resolve(&promise)).await.map_err(failed)?;
@@ -254,7 +258,7 @@ impl Machine {
         self.call("run", &[commands.len() as f64]).map(drop)
     }
 
-    /// Lets others in this thread have their turn, where they have waited: whoever aborts an answer does so by a message.
+    /// Yields to this thread's event loop where the last yield is [`TURN_MS`] ago: an abort arrives as a message.
     pub(super) async fn others(&self) {
         if now_ms() - self.turned.get() < TURN_MS {
             return;
@@ -264,24 +268,24 @@ impl Machine {
         self.turned.set(now_ms());
     }
 
-    /// Puts bytes where the module looks for what it is given.
+    /// Copies bytes to the module's input area.
     fn give(&self, bytes: &Uint8Array) -> Result<()> {
         let room = self.call("room", &[f64::from(bytes.length().div_ceil(4))])?;
         self.bytes(room, bytes.length() as usize).set(bytes, 0);
         Ok(())
     }
 
-    /// The module's memory as it is now: it moves when it grows.
+    /// A view of the module's memory, valid until the memory grows.
     fn bytes(&self, address: f64, length: usize) -> Uint8Array {
         Uint8Array::new_with_byte_offset_and_length(&js::path(&self.exports, &["memory", "buffer"]), address as u32, length as u32)
     }
 
-    /// A function of the module's. It throws where the module has failed, and cannot be used any more.
+    /// Calls a function of the module's. It throws where the module has failed, which cannot be used any more then.
     fn call(&self, name: &str, arguments: &[f64]) -> Result<f64> {
         let arguments: Vec<JsValue> = arguments.iter().map(|n| JsValue::from_f64(*n)).collect();
         let arguments: Vec<&JsValue> = arguments.iter().collect();
         let failed = |e: JsValue| Error::gpu(format!("the module that computes on the CPU has failed: {}", js::string(&e, "message")));
-        // Numbers of 32 bits come signed.
+        // wasm returns integers of 32 bits signed.
         Ok(js::call(&self.exports, name, &arguments).map_err(failed)?.as_f64().map_or(0.0, |n| f64::from(n as i64 as u32)))
     }
 }
@@ -302,13 +306,14 @@ struct Wrapped {
     _apply: Apply,
 }
 
-/// What wgpu does not know how to ask for.
+/// Features that wgpu cannot request.
 const UNKNOWN_TO_WGPU: [&str; 2] = ["subgroups", MATRICES];
 
-/// While it lives, devices are asked for with `subgroups`, and their matrices, where the adapter has them.
+/// While it lives, devices are requested with [`UNKNOWN_TO_WGPU`], where the adapter has them.
 struct Guard(());
 
-/// Wraps `GPUAdapter.prototype.requestDevice` until the guard is dropped. With `wanted` false nothing is added to the request.
+/// Wraps `GPUAdapter.prototype.requestDevice` until the guard is dropped. With `wanted` false nothing is added to the
+/// request.
 fn ask_for_subgroups(wanted: bool) -> Option<Guard> {
     if !wanted {
         return None;
@@ -334,7 +339,7 @@ fn ask_for_subgroups(wanted: bool) -> Option<Guard> {
     })
 }
 
-/// The descriptor with what wgpu does not know among its features, if the adapter has it.
+/// The descriptor with the features of [`UNKNOWN_TO_WGPU`] that the adapter has.
 fn with_subgroups(adapter: &JsValue, descriptor: JsValue) -> JsValue {
     let offered = js::get(adapter, "features");
     let has = |name: &&str| js::call(&offered, "has", &[&(*name).into()]).is_ok_and(|has| has.is_truthy());
@@ -350,7 +355,7 @@ fn with_subgroups(adapter: &JsValue, descriptor: JsValue) -> JsValue {
             features.push(&name.into());
         }
     }
-    // wgpu made this descriptor for this call; nobody else sees the change.
+    // wgpu made this descriptor for this call alone.
     let _ = Reflect::set(&descriptor, &"requiredFeatures".into(), &features);
     descriptor
 }

@@ -1,4 +1,5 @@
-//! What is recorded and submitted: wgpu's commands for a GPU, words for the CPU (crates/cpu). Names and meanings are wgpu's.
+//! Command encoders and submissions: wgpu's commands for a GPU, words for the CPU (crates/cpu). Names and meanings are
+//! wgpu's.
 
 use std::rc::Rc;
 
@@ -7,9 +8,9 @@ use millrace_twins::op;
 
 /// A buffer of either device.
 pub enum Raw {
-    /// On a GPU.
+    /// A buffer of a GPU.
     Gpu(wgpu::Buffer),
-    /// Of the CPU.
+    /// A buffer of the CPU's machine.
     Cpu(Memory),
 }
 
@@ -21,7 +22,7 @@ impl Raw {
         }
     }
 
-    /// wgpu's buffer; `None` of the CPU.
+    /// wgpu's buffer; `None` for the CPU's memory.
     pub(super) fn gpu(&self) -> Option<&wgpu::Buffer> {
         match self {
             Self::Gpu(buffer) => Some(buffer),
@@ -32,13 +33,13 @@ impl Raw {
 
 /// Commands on their way to a device.
 pub enum Encoder {
-    /// For a GPU.
+    /// wgpu's encoder, for a GPU.
     Gpu(wgpu::CommandEncoder),
-    /// For the CPU.
+    /// The CPU's machine, and its commands as words.
     Cpu(Rc<Processor>, Vec<u32>),
 }
 
-/// Bytes as the words that commands count in.
+/// A number of bytes in words of 4, as commands count.
 fn words(bytes: u64) -> u32 {
     (bytes / 4) as u32
 }
@@ -51,12 +52,12 @@ impl Encoder {
             (Self::Cpu(_, commands), Raw::Cpu(from), Raw::Cpu(to)) => {
                 commands.extend([op::COPY, from.id, words(from_offset), to.id, words(to_offset), words(bytes)]);
             }
-            // A buffer and what is recorded are of one device.
+            // A buffer and the encoder are of one device.
             _ => debug_assert!(false, "a copy between two devices"),
         }
     }
 
-    /// Zeroes bytes from `offset` on, all of them where no number is given.
+    /// Zeroes `bytes` bytes from `offset` on; `None`: to the buffer's end.
     pub fn clear_buffer(&mut self, buffer: &Raw, offset: u64, bytes: Option<u64>) {
         match (self, buffer) {
             (Self::Gpu(encoder), Raw::Gpu(buffer)) => encoder.clear_buffer(buffer, offset, bytes),
@@ -79,9 +80,9 @@ impl Encoder {
 /// Dispatches that are being recorded.
 #[allow(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
 pub enum ComputePass<'a> {
-    /// For a GPU.
+    /// wgpu's pass, for a GPU.
     Gpu(wgpu::ComputePass<'a>),
-    /// For the CPU.
+    /// The commands of an encoder for the CPU.
     Cpu(&'a mut Vec<u32>),
 }
 
@@ -90,6 +91,6 @@ pub enum ComputePass<'a> {
 pub enum Submission {
     /// To a GPU.
     Gpu(#[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "a browser's device is not asked for one"))] wgpu::SubmissionIndex),
-    /// To the CPU: their number.
+    /// To the CPU: the submission's number.
     Cpu(u64),
 }

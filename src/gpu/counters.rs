@@ -1,4 +1,4 @@
-//! What was asked of the GPU, counted where it is asked, so that a claim about the decode loop is a number.
+//! Counters of GPU calls, kept where the calls are made, so that a claim about the decode loop is a number.
 
 use std::cell::Cell;
 
@@ -83,7 +83,7 @@ impl Counters {
         }
     }
 
-    /// The most bytes of GPU buffers that were alive at one time, since this was last asked.
+    /// The most bytes of GPU buffers that were alive at one time since the last call of this.
     #[cfg(feature = "lab")]
     pub(crate) fn take_peak(&self) -> u64 {
         self.peak_gpu_bytes.replace(self.gpu_bytes.get())
@@ -96,7 +96,7 @@ impl Counters {
 }
 
 impl Snapshot {
-    /// What happened since `earlier`; `gpu_bytes` stays absolute.
+    /// The counts since `earlier`; `gpu_bytes` stays absolute.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -110,7 +110,7 @@ impl Snapshot {
             gpu_bytes: self.gpu_bytes,
         }
     }
-    /// What two stretches of time have cost together.
+    /// The sum of the counts of two intervals.
     #[must_use]
     pub fn and(self, later: Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Opening a device: which adapter, which features, which limits, and what it says of itself.
+//! Opening a device: adapter, features, limits and the device's description.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,10 +17,10 @@ use super::processor::Processor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::{Caps, Emulated};
 
-/// What to ask for when opening a device.
+/// Options of opening a device.
 #[derive(Debug, Clone)]
 pub struct GpuOptions {
-    /// What may be opened.
+    /// GPU, CPU, or either.
     pub device: DeviceChoice,
     /// Only an adapter whose name or vendor contains this, ignoring case.
     pub adapter: Option<String>,
@@ -52,30 +52,30 @@ impl Default for GpuOptions {
     }
 }
 
-/// First error that nobody was waiting for, and the loss of the device: written by callbacks, read between chunks.
+/// The first uncaptured error, and the loss of the device: written by callbacks, read between chunks.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     pub(super) uncaptured: Option<String>,
     pub(super) lost: Option<Loss>,
-    /// Tells whoever waits for the loss. Gone once it has, and once the device is destroyed by us: that is no loss.
+    /// Resolves [`Gpu::lost`]. `None` once it has, and once the owner has destroyed the device, which is no loss.
     tell: Option<oneshot::Sender<Loss>>,
 }
 
 impl Faults {
-    /// Nothing has happened yet, and how a loss is told.
+    /// Resets `faults`; returns the future of the loss.
     pub(super) fn begin(faults: &Mutex<Self>) -> Lost {
         let (tell, lost) = oneshot::channel();
         *faults.lock().unwrap_or_else(PoisonError::into_inner) = Self { tell: Some(tell), ..Self::default() };
         Lost(lost.shared())
     }
 
-    /// Whether what went wrong first was that there was no memory.
+    /// Whether the first uncaptured error was a lack of memory.
     fn out_of_memory(&self) -> bool {
         self.uncaptured.as_ref().is_some_and(|message| message.to_lowercase().contains("out of memory"))
     }
 }
 
-/// What computes.
+/// The device that computes.
 pub(super) enum On {
     /// A GPU.
     Gpu(wgpu::Device, wgpu::Queue),
@@ -83,12 +83,12 @@ pub(super) enum On {
     Cpu(Rc<Processor>),
 }
 
-/// What may be opened.
+/// Which device may be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeviceChoice {
-    /// A GPU; the CPU where there is none but in software, which is slower.
+    /// A GPU; the CPU where there is none, or only one in software, which is slower.
     Auto,
-    /// A GPU, in software too.
+    /// A GPU, be it one in software.
     #[default]
     Gpu,
     /// The CPU.
@@ -96,7 +96,7 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// The device of that name.
+    /// The choice of that name.
     pub fn parse(name: &str) -> Result<Self> {
         match name {
             "auto" => Ok(Self::Auto),
@@ -106,7 +106,7 @@ impl DeviceChoice {
         }
     }
 
-    /// Its name.
+    /// The name of the choice.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -130,7 +130,7 @@ pub struct Gpu {
     #[cfg(feature = "lab")]
     pub(super) refusals: super::allocation::Refusals,
     pub(super) pipelines: RefCell<HashMap<PipelineKey, Compiled>>,
-    /// What stays for the loads after this one, in tests.
+    /// Pipelines that are kept for later loads, in tests.
     pub(super) share: super::pool::Share,
 }
 
@@ -142,7 +142,8 @@ impl Gpu {
     /// Opens a device.
     ///
     /// # Errors
-    /// [`ErrorKind::NoWebGpu`] where the browser has no WebGPU, [`ErrorKind::NoAdapter`] where no adapter fits: neither where the CPU will do.
+    /// [`ErrorKind::NoWebGpu`] where the browser has no WebGPU, [`ErrorKind::NoAdapter`] where no adapter fits; neither
+    /// where the CPU may be opened instead.
     pub async fn open(options: &GpuOptions) -> Result<Self> {
         match options.device {
             DeviceChoice::Cpu if options.adapter.is_some() => Err(Error::bad_option("adapter names a GPU, and device is cpu: leave one of them out")),
@@ -154,7 +155,7 @@ impl Gpu {
                     drop(gpu);
                     Self::open_cpu(options, Some(why)).await
                 }
-                // Where somebody wants a certain GPU, nothing else will do.
+                // An adapter that is asked for by name is not replaced by the CPU.
                 Err(e) if matches!(e.kind(), ErrorKind::NoWebGpu | ErrorKind::NoAdapter) && options.adapter.is_none() => {
                     Self::open_cpu(options, Some(e.message().to_owned())).await
                 }
@@ -163,7 +164,7 @@ impl Gpu {
         }
     }
 
-    /// The CPU. `why`: why it is not a GPU, where that was not asked for.
+    /// Opens the CPU. `why`: the reason where a GPU was wanted first.
     async fn open_cpu(options: &GpuOptions, why: Option<String>) -> Result<Self> {
         let processor = Processor::open().await?;
         let faults = Arc::default();
@@ -203,14 +204,15 @@ impl Gpu {
             }
         }
         let has = adapter.limits();
-        // Default limits, so that what passes on one device passes on all; only sizes follow the adapter, those of workgroups up to 512.
+        // Default limits, so that what passes on one device passes on all; only sizes follow the adapter, workgroups up
+        // to 512.
         let max_binding = options.max_binding.unwrap_or(u64::MAX).min(has.max_storage_buffer_binding_size);
         let limits = wgpu::Limits {
             max_buffer_size: has.max_buffer_size,
             max_storage_buffer_binding_size: has.max_storage_buffer_binding_size,
             max_compute_invocations_per_workgroup: has.max_compute_invocations_per_workgroup.clamp(256, 512),
             max_compute_workgroup_size_x: has.max_compute_workgroup_size_x.clamp(256, 512),
-            // What emulates subgroups takes more of it than any device's variant.
+            // Emulated subgroups take more workgroup memory than any device's variant.
             max_compute_workgroup_storage_size: match options.emulated {
                 Emulated::Nothing => wgpu::Limits::default().max_compute_workgroup_storage_size,
                 _ => has.max_compute_workgroup_storage_size,
@@ -257,7 +259,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// What the device is and can do.
+    /// The device's description and features.
     pub fn caps(&self) -> &Caps {
         &self.caps
     }
@@ -267,7 +269,7 @@ impl Gpu {
         &self.counters
     }
 
-    /// wgpu's device and queue; an error on the CPU, which the caller has to leave out.
+    /// wgpu's device and queue; an internal error on the CPU: callers handle that case before.
     pub(super) fn wgpu(&self) -> Result<(&wgpu::Device, &wgpu::Queue)> {
         match &self.on {
             On::Gpu(device, queue) => Ok((device, queue)),
@@ -284,7 +286,7 @@ impl Gpu {
         }
     }
 
-    /// The error of any earlier command that nobody waited for, or the loss of the device.
+    /// The first uncaptured error of earlier commands, or the loss of the device.
     pub fn check(&self) -> Result<()> {
         let faults = self.faults.lock().map_err(|_| Error::internal("the GPU's error slot is poisoned"))?;
         if let Some(loss) = &faults.lost {
@@ -301,7 +303,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// Forgets that memory was refused, once nothing is used any more that it was refused to. Whether there was anything to forget.
+    /// Clears an out-of-memory error, once no refused buffer is in use any more. Returns whether there was one.
     pub fn forgive(&self) -> bool {
         let Ok(mut faults) = self.faults.lock() else { return false };
         let forgives = faults.lost.is_none() && faults.out_of_memory();
@@ -311,7 +313,7 @@ impl Gpu {
         forgives
     }
 
-    /// Destroys the device and all its buffers, as its owner: that is no loss.
+    /// Destroys the device and all its buffers on behalf of its owner, which is no loss.
     pub fn destroy(&self) {
         self.share.end();
         if let Ok(mut faults) = self.faults.lock() {
@@ -323,13 +325,13 @@ impl Gpu {
         }
     }
 
-    /// Destroys the device as somebody else would, or a fault: for tests.
+    /// Destroys the device as a fault or foreign code would, which is a loss: for tests.
     pub fn lose(&self) {
         self.share.end();
         match &self.on {
             On::Gpu(device, _) => {
                 device.destroy();
-                // The browser's callback comes by itself.
+                // A browser calls back without a poll.
                 #[cfg(not(target_arch = "wasm32"))]
                 let _ = device.poll(wgpu::PollType::Poll);
             }
@@ -340,7 +342,7 @@ impl Gpu {
         }
     }
 
-    /// Refuses buffers as a GPU without memory does; `None`: no longer. For tests.
+    /// Has the device refuse buffers as a GPU without memory does; `None` ends that. For tests.
     #[cfg(feature = "lab")]
     pub fn refuse_buffers(&self, refuse: Option<super::Refuse>) {
         self.refusals.begin(refuse);
@@ -357,7 +359,7 @@ impl Gpu {
     }
 }
 
-/// Whoever gives up a load, or loads again, must not wait for the browser to notice that nobody has the device any more.
+/// Destroys the device now: the next load must not wait until the browser's garbage collection frees its memory.
 impl Drop for Gpu {
     fn drop(&mut self) {
         if super::pool::keep(self) {
@@ -367,18 +369,18 @@ impl Drop for Gpu {
     }
 }
 
-/// Remembers a loss and tells whoever waits for it, once.
+/// Records a loss and resolves [`Gpu::lost`], once.
 fn note_loss(faults: &Mutex<Faults>, loss: Loss) {
     if let Ok(mut faults) = faults.lock()
         && let Some(tell) = faults.tell.take()
     {
         faults.lost = Some(loss.clone());
-        // Nobody need be waiting.
+        // There may be no receiver.
         let _ = tell.send(loss);
     }
 }
 
-/// The part of a device's description that its limits are.
+/// A device's description with its limits alone.
 pub(super) fn limits_of(device: &wgpu::Device, max_binding: u64) -> Caps {
     let limits = device.limits();
     Caps {

@@ -11,17 +11,17 @@ use serde::Serialize;
 /// How a device was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// Whose doing it was.
+    /// The cause, as WebGPU classes it.
     pub reason: LossReason,
-    /// What the browser or the driver says of it, for people; often nothing.
+    /// The message of the browser or the driver; often empty.
     pub message: String,
 }
 
-/// Whose doing a loss was, as WebGPU tells it.
+/// WebGPU's `GPUDeviceLostReason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LossReason {
-    /// Somebody called `destroy()` on it.
+    /// `destroy()` was called on the device.
     Destroyed,
     /// The driver failed or was updated, the browser's GPU process crashed, the GPU was taken away, …
     Unknown,

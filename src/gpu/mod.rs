@@ -1,5 +1,5 @@
-//! The device, a GPU or the CPU: opening it, its capabilities, buffers, pipelines and readbacks. Everything that reaches the queue passes through here and is
-//! counted.
+//! The device, a GPU or the CPU: opening it, its capabilities, buffers, pipelines and readbacks. Everything that
+//! reaches the queue passes through here and is counted.
 
 mod ahead;
 mod allocation;

@@ -36,7 +36,7 @@ pub(super) async fn request_device(
     adapter.request_device(descriptor).await
 }
 
-/// What the device is and can do.
+/// The device's description and features.
 pub(super) fn describe(adapter: &wgpu::Adapter, device: &wgpu::Device, features: wgpu::Features, max_binding: u64) -> Caps {
     let info = adapter.get_info();
     let names = OPTIONAL.iter().filter(|(f, _)| features.contains(*f)).map(|(_, name)| (*name).to_owned()).collect();
@@ -60,11 +60,12 @@ pub(super) fn describe(adapter: &wgpu::Adapter, device: &wgpu::Device, features:
     }
 }
 
-/// Most threads that compile at one time: drivers lock what all of them need, and each takes memory.
+/// Most threads that compile at one time: drivers serialize parts of compilation by locks, and each thread takes
+/// memory.
 const COMPILERS: usize = 8;
 
-/// Compiles pipelines on several threads. `None` in place of one that the device refuses, none at all of a GPU in software: it has the same cores
-/// for the other loads of a process.
+/// Compiles pipelines on several threads. `None` in place of a pipeline that the device refuses; an empty list for a
+/// GPU in software, whose cores also serve the other loads of the process.
 #[allow(clippy::unused_async, reason = "a browser is waited for")]
 pub(super) async fn compile_all(device: &wgpu::Device, recipes: impl Iterator<Item = &Recipe>, caps: &Caps) -> Vec<Option<Compiled>> {
     if caps.software {
@@ -96,7 +97,7 @@ pub(super) fn fill(buffer: &wgpu::Buffer, from: u64, bytes: &[u8]) -> Result<()>
     Ok(())
 }
 
-/// The CPU in this process. What here cannot fail can in a browser.
+/// The CPU in this process. Methods that cannot fail here can in a browser.
 pub(super) struct Machine(RefCell<millrace_cpu::Machine>);
 
 #[allow(clippy::unnecessary_wraps, clippy::unused_async, clippy::unused_self, reason = "a browser's machine is fetched, and can fail")]
@@ -128,6 +129,6 @@ impl Machine {
         self.0.borrow_mut().run(commands);
         Ok(())
     }
-    /// Natively nobody else has the thread.
+    /// A native thread has no event loop to yield to.
     pub(super) async fn others(&self) {}
 }

@@ -1,9 +1,9 @@
-//! Devices end with their [`Gpu`]: only in tests, which open hundreds, are they kept; see `pool.rs`.
+//! Devices end with their [`Gpu`]; only tests, which open hundreds, keep them: see `pool.rs`.
 
 use super::device::{Gpu, GpuOptions};
 use super::pipeline::{Compiled, PipelineKey};
 
-/// What a [`Gpu`] keeps for the loads after it: nothing.
+/// The stand-in of `pool.rs`'s `Share`: nothing is kept for later loads.
 #[derive(Default)]
 pub(super) struct Share;
 

@@ -1,4 +1,4 @@
-//! Buffers, pipelines and bind groups: made before the first token, never during one.
+//! Buffers, pipelines and bind groups: made before the first token, never during a decode step.
 
 use std::fmt::Display;
 use std::rc::Rc;
@@ -41,7 +41,7 @@ impl Buffer {
     }
 }
 
-/// One dispatch, ready to record: nothing in it is created again.
+/// A dispatch's pipeline and bind group, ready to record as often as needed.
 pub struct Bound {
     made: Made,
     // Keeps the buffers alive as long as the bind group.
@@ -51,7 +51,7 @@ pub struct Bound {
 enum Made {
     Gpu(wgpu::ComputePipeline, wgpu::BindGroup),
     Cpu(Program),
-    /// What computes nothing: for tests.
+    /// A kernel that computes nothing: for tests.
     #[cfg(feature = "lab")]
     Broken,
 }
@@ -75,7 +75,7 @@ impl PipelineKey {
 /// A compiled pipeline, and the layout of its bind groups.
 pub(super) type Compiled = (wgpu::ComputePipeline, wgpu::BindGroupLayout);
 
-/// What a pipeline is made of.
+/// The input of a pipeline's compilation.
 pub(super) struct Recipe {
     variant: &'static Variant,
     overrides: Vec<(&'static str, f64)>,
@@ -83,7 +83,7 @@ pub(super) struct Recipe {
     source: String,
 }
 
-/// What a device makes of a recipe before it compiles.
+/// The device's objects of a recipe before compilation.
 pub(super) struct Parts<'a> {
     recipe: &'a Recipe,
     label: String,
@@ -115,7 +115,7 @@ impl Recipe {
         let layouts = wgpu::PipelineLayoutDescriptor { label: Some(&label), bind_group_layouts: &[Some(&layout)], immediate_size: 0 };
         let pipeline_layout = device.create_pipeline_layout(&layouts);
         let described = wgpu::ShaderModuleDescriptor { label: Some(&label), source: wgpu::ShaderSource::Wgsl(self.source.as_str().into()) };
-        // Natively wgpu counts the turns of every loop in 64 bits, so that none runs for ever: a quarter of a software GPU's time.
+        // Natively wgpu bounds every loop by a 64-bit counter of its iterations: a quarter of a software GPU's time.
         let checks = wgpu::ShaderRuntimeChecks { force_loop_bounding: false, ..wgpu::ShaderRuntimeChecks::checked() };
         // SAFETY: the shaders are those of shaders/, and each of their loops ends. Indices stay checked.
         let module = unsafe { device.create_shader_module_trusted(described, checks) };
@@ -124,7 +124,7 @@ impl Recipe {
 }
 
 impl Parts<'_> {
-    /// Compiles.
+    /// Compiles the pipeline.
     pub(super) fn pipeline(&self, device: &wgpu::Device) -> Compiled {
         let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(&self.label),
@@ -164,7 +164,7 @@ impl Gpu {
 
     /// A small buffer with contents.
     pub fn buffer_with(&self, label: &str, contents: &[u8], usage: wgpu::BufferUsages) -> Result<Buffer> {
-        // Not mapped at its creation: on a device that was lost meanwhile that fails where nobody can catch it.
+        // Not mapped at creation: on a device that was lost meanwhile that throws where it cannot be caught.
         let size = contents.len().next_multiple_of(4).max(4);
         let usage = usage | wgpu::BufferUsages::COPY_DST;
         let size = size as u64;
@@ -219,7 +219,7 @@ impl Gpu {
         Ok(Bound { made, _buffers: buffers.iter().map(|(_, b)| b.clone()).collect() })
     }
 
-    /// Whether it shall compute nothing.
+    /// Whether the variant shall compute nothing: for tests.
     #[cfg(feature = "lab")]
     fn is_broken(&self, variant: &Variant) -> bool {
         self.broken.iter().any(|(kernel, name)| *kernel == variant.kernel && *name == variant.name)
@@ -244,7 +244,7 @@ impl Gpu {
         Ok(self.shared(&key, &recipe).unwrap_or_else(|| self.keep(key, &recipe, recipe.parts(device).pipeline(device))))
     }
 
-    /// What a pipeline of the variant is made of.
+    /// The recipe of a pipeline of the variant.
     pub(super) fn recipe(&self, variant: &'static Variant, overrides: &[(&'static str, f64)]) -> Result<Recipe> {
         self.can_run(variant, overrides)?;
         let source = variant.render(cfg!(target_arch = "wasm32"), self.caps().native_halves, self.caps().emulates(variant))?;
@@ -256,7 +256,7 @@ impl Gpu {
         Ok(Recipe { variant, overrides: overrides.to_vec(), source })
     }
 
-    /// The pipeline that an earlier load on this device has made of the same.
+    /// The pipeline that an earlier load on this device has compiled of an equal recipe.
     pub(super) fn shared(&self, key: &PipelineKey, recipe: &Recipe) -> Option<Compiled> {
         let made = self.share.find(key, &recipe.source)?;
         self.counters().pipeline();
@@ -264,7 +264,7 @@ impl Gpu {
         Some(made)
     }
 
-    /// Keeps a pipeline that was made of a recipe.
+    /// Keeps the compiled pipeline of a recipe.
     pub(super) fn keep(&self, key: PipelineKey, recipe: &Recipe, made: Compiled) -> Compiled {
         self.share.add(&key, &recipe.source, made.clone());
         self.counters().pipeline();
@@ -272,12 +272,12 @@ impl Gpu {
         made
     }
 
-    /// Lets go of the pipelines of a variant; what is bound keeps its own.
+    /// Drops the cached pipelines of a variant; bound dispatches keep theirs.
     pub fn forget(&self, variant: &Variant) {
         self.pipelines.borrow_mut().retain(|key, _| key.kernel != variant.kernel || key.variant != variant.name);
     }
 
-    /// A pass to record dispatches into, inside `encoder`.
+    /// An encoder, into which passes and copies are recorded.
     pub fn encoder(&self, label: &str) -> Encoder {
         match &self.on {
             On::Gpu(device, _) => Encoder::Gpu(device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some(label) })),
@@ -321,16 +321,17 @@ impl Gpu {
         self.run_all(&mut [Trial { variant, overrides, buffers, grid }]).await
     }
 
-    /// Dispatches that have nothing to do with one another: uploads, runs them in one submission, reads every writable buffer back. For tests
-    /// of kernels, not for inference. What the GPU refuses is this call's error alone: later calls on the same device are not blamed for it.
+    /// Runs independent dispatches: uploads their buffers, runs them in one submission, reads every writable buffer
+    /// back. For tests of kernels, not for inference. A refusal of the GPU's is an error of this call alone, not of
+    /// later calls on the device.
     pub async fn run_all(&self, trials: &mut [Trial<'_>]) -> Result<()> {
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         self.compile_ahead(trials.iter().map(|trial| (trial.variant, trial.overrides))).await;
         let scope = self.wgpu().ok().map(|(device, _)| device.push_error_scope(wgpu::ErrorFilter::Validation));
         let mut encoder = self.encoder("trials");
-        // (trial, buffer, where it is copied from)
+        // (trial, buffer, source of the copy)
         let mut outputs = Vec::new();
-        // Buffers go when nothing holds them any more: not before the submission.
+        // Buffers are destroyed when they are dropped: not before the submission.
         let mut alive = Vec::new();
         for (t, trial) in trials.iter().enumerate() {
             let made: Vec<_> =
@@ -374,11 +375,11 @@ impl Gpu {
 
 /// One dispatch of [`Gpu::run_all`].
 pub struct Trial<'a> {
-    /// What runs.
+    /// The kernel.
     pub variant: &'static Variant,
-    /// Its constants.
+    /// The kernel's constants.
     pub overrides: &'a [(&'static str, f64)],
-    /// Binding name -> words; what the kernel writes is there afterwards.
+    /// Binding name -> words; afterwards with what the kernel has written.
     pub buffers: &'a mut [(&'static str, Vec<u32>)],
     /// Workgroups.
     pub grid: [u32; 3],

@@ -1,4 +1,4 @@
-//! How soon a browser tells that the GPU has done something. Some look only every 100 ms, but also whenever something is submitted.
+//! How soon a browser reports that submitted work is done. Some poll only every 100 ms, but also at every submission.
 
 use std::pin::pin;
 
@@ -8,17 +8,18 @@ use super::device::Gpu;
 use crate::base::{now_ms, sleep};
 use crate::error::Result;
 
-/// A wait for an idle GPU that takes longer is one for a timer, ms.
+/// A wait for an idle GPU that takes longer is a wait for the browser's timer, ms.
 const SLOW_MS: f64 = 50.0;
-/// One that takes less is none.
+/// A wait that takes less is not tried again, ms.
 const NONE_MS: f64 = 1.0;
-/// Between two empty submissions, ms. Browsers make timers that follow each other 4 ms long.
+/// Time between two empty submissions, ms. Browsers clamp consecutive timers to 4 ms.
 const STEP_MS: f64 = 1.0;
-/// The share of a wait's time that empty submissions must leave, to be made.
+/// Empty submissions are made where they shorten a wait to at most this share.
 const WORTH: f64 = 0.5;
 
 impl Gpu {
-    /// Measures a wait for nothing. Where it is long, the same with empty submissions meanwhile, which are made from then on where they help.
+    /// Measures a wait for an idle GPU. Where that is long, measures it once more with empty submissions meanwhile,
+    /// which are made from then on where they help.
     pub(super) async fn measure_poll(&mut self) -> Result<()> {
         let ms = self.shortest_wait().await?;
         self.caps.poll_ms = ms;
@@ -32,7 +33,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// The time of a wait for an idle GPU, ms: the shortest of some, since a thread that was kept busy is no slow poll.
+    /// The time of a wait for an idle GPU, ms: the shortest of up to three, as a busy thread delays a wait too.
     async fn shortest_wait(&self) -> Result<f64> {
         let mut shortest = f64::INFINITY;
         for tried in 1..=3 {
@@ -46,13 +47,15 @@ impl Gpu {
         Ok(shortest)
     }
 
-    /// How much later than the GPU the host knows that something is done, ms, as measured when the device was opened.
+    /// Readback latency: how much later than the GPU the host knows that work is done, ms, as measured when the device
+    /// was opened.
     pub fn latency_ms(&self) -> f64 {
         let caps = self.caps();
         caps.pumped_poll_ms.filter(|_| self.pumps.get()).unwrap_or(caps.poll_ms)
     }
 
-    /// Waits for what the GPU will do, with empty submissions meanwhile where the browser would look too seldom without.
+    /// Waits for `done`, which the GPU's work resolves, with empty submissions meanwhile where the browser polls too
+    /// seldom without.
     pub(super) async fn until<F: Future + Unpin>(&self, mut done: F) -> F::Output {
         if !self.pumps.get() {
             return done.await;
@@ -62,7 +65,7 @@ impl Gpu {
                 Either::Left((output, _)) => return output,
                 Either::Right(((), rest)) => done = rest,
             }
-            // No command of the engine's: nothing to count.
+            // Not counted: no command of the engine's.
             if let Ok((_, queue)) = self.wgpu() {
                 queue.submit(std::iter::empty());
             }

@@ -1,5 +1,5 @@
-//! Devices that stay open between the loads of a test process: what one load has compiled is there for the next. A device is lent to one [`Gpu`] at a
-//! time, and no more once it was destroyed, was lost, or refused a command.
+//! Devices that stay open between the loads of a test process, with their compiled pipelines. A device is lent to one
+//! [`Gpu`] at a time, and no more once it was destroyed, was lost, or refused a command.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::kernels::{Caps, Emulated};
 
 /// A device that is open and in no [`Gpu`].
 struct Idle {
-    /// The options it was opened with.
+    /// The options that the device was opened with.
     options: String,
     device: wgpu::Device,
     queue: wgpu::Queue,
@@ -25,33 +25,35 @@ struct Idle {
     compiled: Pipelines,
 }
 
-/// Pipelines by what they are made of: a shader's text can be another in a later test.
+/// Pipelines by key and hash of the shader's text, which can differ in a later test.
 type Pipelines = HashMap<(PipelineKey, u64), Kept>;
 
 struct Kept {
     made: Compiled,
-    /// Loads that it was for.
+    /// Number of loads that have used the pipeline.
     uses: u32,
 }
 
-/// Devices that are kept, those that were used last. A software GPU's pipeline takes about a megabyte.
+/// Most devices that are kept: the last ones used.
 const DEVICES: usize = 4;
-/// Pipelines that are kept of one device. Where there are more, half as many stay, those of the most loads.
+/// Most pipelines that are kept of one device; where there are more, the half of this with the most uses stays. A
+/// software GPU's pipeline takes about a megabyte.
 const PIPELINES: usize = 800;
 
 static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
 
-/// What a [`Gpu`] keeps for the loads after it.
+/// Pipelines that a [`Gpu`] keeps for later loads.
 #[derive(Default)]
 pub(super) struct Share {
-    /// The options it was opened with; `None` where the device is not to be lent again.
+    /// The options that the device was opened with; `None` where it is not to be lent again.
     options: RefCell<Option<String>>,
-    /// Of this load and of those before it.
+    /// Pipelines of this load and of earlier ones.
     compiled: RefCell<Pipelines>,
 }
 
 impl Share {
-    /// Of a device that has just been opened. One that emulates subgroups is for tests of kernels: each compiles others.
+    /// The share of a device that has just been opened. A device with emulated subgroups is not kept: it is for tests
+    /// of kernels, each of which compiles different ones.
     pub(super) fn of(options: &GpuOptions) -> Self {
         Self { options: RefCell::new((options.emulated == Emulated::Nothing).then(|| format!("{options:?}"))), ..Self::default() }
     }
@@ -69,13 +71,13 @@ impl Share {
         self.compiled.borrow_mut().insert((key.clone(), hash(source)), Kept { made, uses: 1 });
     }
 
-    /// The device is not lent again.
+    /// Stops the device from being lent again.
     pub(super) fn end(&self) {
         self.options.take();
     }
 }
 
-/// No more than are kept.
+/// The pipelines that are kept: see [`PIPELINES`].
 fn most_used(compiled: Pipelines) -> Pipelines {
     if compiled.len() <= PIPELINES {
         return compiled;
@@ -115,12 +117,12 @@ pub(super) fn take(options: &GpuOptions) -> Option<Gpu> {
     })
 }
 
-/// Keeps the device of a [`Gpu`] that is dropped, where it can be lent again; whether it did.
+/// Keeps the device of a [`Gpu`] that is dropped, where it can be lent again; returns whether it is kept.
 pub(super) fn keep(gpu: &Gpu) -> bool {
     let (Some(options), On::Gpu(device, queue), Ok(())) = (gpu.share.options.take(), &gpu.on, gpu.check()) else { return false };
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     if idle.len() >= DEVICES {
-        // The one that has waited longest; it closes as it is dropped.
+        // Evicts the device that has been idle longest, which closes as it is dropped.
         idle.remove(0);
     }
     idle.push(Idle {

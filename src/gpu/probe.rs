@@ -1,4 +1,4 @@
-//! What no feature and no limit says about a device: it is tried when the device is opened.
+//! Behaviour that no feature and no limit tells: probed when a device is opened.
 
 use futures_channel::oneshot;
 use futures_util::future::{Either, select};

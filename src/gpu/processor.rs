@@ -1,4 +1,4 @@
-//! The CPU as a device: what is submitted waits in a queue, and runs when somebody waits for it.
+//! The CPU as a device: submissions are queued, and run when a caller waits for them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,17 +12,17 @@ use super::platform::Machine;
 use crate::error::{Error, Result};
 use crate::kernels::{Caps, Variant};
 
-/// A machine that computes, and what it has to do.
+/// A machine that computes, and its queue of submissions.
 pub struct Processor {
     machine: Machine,
     waiting: RefCell<VecDeque<Vec<u32>>>,
     submitted: Cell<u64>,
     ran: Cell<u64>,
-    /// What failed where nobody waited.
+    /// The first error of work that no caller waited for.
     failure: RefCell<Option<Error>>,
 }
 
-/// A buffer of the machine's. It goes in its turn among the commands, which may still use it.
+/// A buffer of the machine's. Dropping it queues its release behind the commands that may still use it.
 pub struct Memory {
     pub(super) id: u32,
     pub(super) bytes: u64,
@@ -48,13 +48,13 @@ impl Drop for Program {
 }
 
 impl Processor {
-    /// With the machine that this place has.
+    /// Opens the machine of this platform.
     pub(super) async fn open() -> Result<Rc<Self>> {
         let machine = Machine::open().await?;
         Ok(Rc::new(Self { machine, waiting: RefCell::default(), submitted: Cell::default(), ran: Cell::default(), failure: RefCell::default() }))
     }
 
-    /// What the machine is.
+    /// The machine's description.
     pub(super) fn caps(&self, max_binding: Option<u64>) -> Caps {
         let most = Machine::LARGEST;
         Caps {
@@ -77,7 +77,7 @@ impl Processor {
 
     /// A kernel, ready to run.
     pub(super) fn bind(self: &Rc<Self>, variant: &Variant, overrides: &[(&'static str, f64)], buffers: &[(&'static str, Buffer)]) -> Result<Program> {
-        // As crates/cpu reads it.
+        // The description as crates/cpu parses it.
         let mut text = format!("{}\n{}\n", variant.kernel, variant.name);
         let [x, y, z] = variant.workgroup;
         let [rows, columns] = variant.tile;
@@ -95,7 +95,7 @@ impl Processor {
         Ok(Program { id, processor: self.clone() })
     }
 
-    /// Writes whole words: at once where nothing that may use them waits.
+    /// Writes whole words: at once where the queue is empty.
     pub(super) fn write(&self, to: &Memory, offset: u64, bytes: &[u8]) {
         if self.waiting.borrow().is_empty() {
             self.note(self.machine.write(to.id, offset, bytes));
@@ -106,7 +106,7 @@ impl Processor {
         self.submit(command);
     }
 
-    /// Remembers what failed for whoever waits next.
+    /// Keeps the first error for the next wait.
     fn note(&self, done: Result<()>) {
         if let Err(e) = done {
             self.failure.borrow_mut().get_or_insert(e);
@@ -118,14 +118,14 @@ impl Processor {
         self.machine.read(from.id, 0, bytes)
     }
 
-    /// Commands take their place in the queue. Returns their number.
+    /// Queues commands. Returns the submission's number.
     pub(super) fn submit(&self, commands: Vec<u32>) -> u64 {
         self.submitted.set(self.submitted.get() + 1);
         self.waiting.borrow_mut().push_back(commands);
         self.submitted.get()
     }
 
-    /// The same, at once where nothing waits.
+    /// Runs commands at once where the queue is empty, else queues them.
     fn later(&self, commands: Vec<u32>) {
         if self.waiting.borrow().is_empty() {
             self.note(self.machine.run(&commands));
@@ -134,12 +134,12 @@ impl Processor {
         }
     }
 
-    /// Everything so far.
+    /// The number of the last submission.
     pub(super) fn last(&self) -> u64 {
         self.submitted.get()
     }
 
-    /// Runs what was submitted, up to and with that number. Others in this thread have their turn before.
+    /// Runs the queued submissions up to and including `number`; before each, the thread may yield to its event loop.
     pub(super) async fn run_until(&self, number: u64) -> Result<()> {
         while self.ran.get() < number {
             self.machine.others().await;
@@ -150,7 +150,7 @@ impl Processor {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Drops what waits: nobody wants it any more.
+    /// Drops the queued submissions.
     pub(super) fn clear(&self) {
         let dropped = std::mem::take(&mut *self.waiting.borrow_mut());
         self.ran.set(self.ran.get() + dropped.len() as u64);

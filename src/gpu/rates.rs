@@ -1,5 +1,6 @@
-//! What a device's arithmetic is worth: loops in registers, and dispatches that do nothing. Features and names do not say whether int8 products are
-//! instructions or emulated; their ratio to other products does, whatever the clock.
+//! Measures the throughput of a device's arithmetic by loops in registers, and the cost of a dispatch by empty ones.
+//! Features and names do not tell whether int8 products are instructions or emulated; their ratio to other products
+//! does, at any clock.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,27 +9,27 @@ use super::device::{Gpu, On};
 use crate::base::now_ms;
 use crate::error::{Error, Result};
 
-/// What was measured.
+/// The measured rates.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Rates {
     /// Products of four int8 each and their sums, 10^9 a second.
     pub dot4: f64,
     /// f32 multiplications and additions, 10^9 a second.
     pub f32: f64,
-    /// The same in halves; 0 where there is no `shader-f16`.
+    /// f16 multiplications and additions, 10^9 a second; 0 where there is no `shader-f16`.
     pub f16: f64,
-    /// A dispatch in a pass, microseconds.
+    /// The time of a dispatch in a pass, microseconds.
     pub dispatch_us: f64,
-    /// Invocations of a subgroup, as kernels see them; 0 where there are none.
+    /// Invocations of a subgroup, as kernels see them; 0 where there are no subgroups.
     pub subgroup: u32,
 }
 
 impl Rates {
-    /// The rate of int8 products from which, relative to f32's, they are certainly instructions: 0.6 on an H100, 0.16 there where shifts and
-    /// multiplications take their place.
+    /// The ratio of int8's rate to f32's from which int8 products are certainly instructions: 0.6 on an H100, 0.16
+    /// there when emulated by shifts and multiplications.
     const NATIVE: f64 = 0.25;
 
-    /// Whether int8 products are worth their name: each stands for four others.
+    /// Whether int8 products are instructions.
     pub fn int8(&self) -> bool {
         self.dot4 >= Self::NATIVE * self.f32
     }
@@ -39,18 +40,18 @@ impl Rates {
     }
 }
 
-/// Operations of an invocation in each turn of its loop.
+/// Operations of an invocation in each iteration of its loop.
 const OPERATIONS: f64 = 16.0;
 /// Workgroups, of 256 invocations each.
 const GROUPS: u32 = 64;
-/// A measurement lasts at least so long, ms.
+/// The shortest measurement that counts, ms.
 const LEAST_MS: f64 = 4.0;
-/// Most turns: beyond, a clock stands still.
+/// Most iterations: where these take less than `LEAST_MS`, the clock stands still.
 const MOST: u32 = 1 << 20;
 /// Dispatches whose cost is measured.
 const CHAIN: u32 = 64;
 
-/// What the loops compute with.
+/// The arithmetic of a loop.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Dot4,
@@ -58,7 +59,7 @@ enum Kind {
     F16,
 }
 
-/// A loop of four chains that do not wait for each other, `x[0]` turns long.
+/// The shader of a loop with four independent chains and `x[0]` iterations.
 fn text(kind: Kind) -> String {
     let (enable, one) = match kind {
         Kind::F16 => ("enable f16;", "f16"),
@@ -93,10 +94,10 @@ fn main(@builtin(local_invocation_index) li: u32) {{
 }
 
 impl Gpu {
-    /// Measures what the device's arithmetic is worth; 100 to 250 ms.
+    /// Measures the device's rates; takes 100 to 250 ms.
     ///
     /// # Errors
-    /// What the device says where it refuses.
+    /// The device's error where it refuses a kernel.
     pub async fn rates(&self) -> Result<Rates> {
         // The CPU's kernels are int8 wherever weights are.
         let On::Gpu(device, queue) = &self.on else { return Ok(Rates { dot4: 1.0, f32: 1.0, ..Rates::default() }) };
@@ -125,7 +126,8 @@ impl Gpu {
     }
 }
 
-/// A figure as it is kept: a decimal of three places is the same after it was written and read, and no measurement is more exact.
+/// A figure rounded to three decimal places, so that it is equal after it was written and read; no measurement is more
+/// exact.
 pub fn thousandths(figure: f64) -> f64 {
     (figure * 1000.0).round() / 1000.0
 }
@@ -151,7 +153,7 @@ struct Loops<'a> {
 }
 
 impl Loops<'_> {
-    /// The shortest of three times of so many dispatches in a pass, ms, less what every wait takes.
+    /// The shortest of three times of `dispatches` dispatches in a pass, ms, less [`Gpu::latency_ms`].
     async fn shortest(&self, turns: u32, groups: u32, dispatches: u32) -> Result<f64> {
         self.queue.write_buffer(self.x, 0, &turns.to_le_bytes());
         let group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
@@ -186,7 +188,7 @@ mod tests {
 
     #[test]
     fn emulated_products_are_told_from_instructions() {
-        // An H100 with instructions, and with what takes their place on Apple's GPUs.
+        // An H100 with instructions, and with their emulation on Apple's GPUs.
         let rates = |dot4| Rates { dot4, f32: 100.0, f16: 100.0, ..Rates::default() };
         assert!(rates(60.0).int8() && rates(25.0).int8() && !rates(15.5).int8() && !rates(3.0).int8());
         assert!(!rates(3.0).halves() && Rates { f16: 190.0, ..rates(3.0) }.halves());

@@ -9,15 +9,15 @@ use super::pipeline::Buffer;
 use super::processor::Memory;
 use crate::error::{Error, Result};
 
-/// How long the browser may take from failing what is under way to saying that the device is lost, ms.
+/// How long the browser may take from failing a pending mapping to reporting the loss of the device, ms.
 #[cfg(target_arch = "wasm32")]
 const NOTICE_MS: f64 = 1000.0;
 
-/// A mapping under way. Who drops it gives the staging buffer back, whatever has become of it: one that stays mapped takes no further copy.
+/// A pending mapping. Dropping it unmaps the staging buffer, finished or not: a mapped buffer takes no further copy.
 pub struct Pending {
     /// The buffer of a GPU that is mapped, or will be; the CPU's memory needs no mapping.
     mapping: Option<wgpu::Buffer>,
-    /// What tells of the mapping; nothing where it is known to be there.
+    /// Resolves when the buffer is mapped; `None` where it is known to be.
     receiver: Option<oneshot::Receiver<std::result::Result<(), wgpu::BufferAsyncError>>>,
     submission: Submission,
 }
@@ -54,7 +54,7 @@ impl Gpu {
         };
         #[cfg(not(target_arch = "wasm32"))]
         self.wait(Some(pending.submission.clone()))?;
-        // Nobody need answer for a device that is gone.
+        // A lost device need not answer: the loss ends the wait too.
         let mapped = match self.until(select(receiver, self.lost())).await {
             Either::Left((mapped, _)) => mapped,
             Either::Right(_) => {
@@ -74,7 +74,7 @@ impl Gpu {
         }
     }
 
-    /// Has the CPU do what it was given, and copies the bytes out.
+    /// Runs the CPU's queue up to `submission` and copies the bytes out.
     async fn take_of_cpu(&self, memory: &Memory, bytes: u64, submission: Submission) -> Result<Vec<u8>> {
         let (On::Cpu(processor), Submission::Cpu(number)) = (&self.on, submission) else { return Err(Error::internal("a readback of another device")) };
         self.check()?;
@@ -114,9 +114,9 @@ impl Gpu {
         }
     }
 
-    /// The error of work that was given to the device and failed: that it was lost, where it was.
+    /// The error of failed work: the device's loss or earlier error, where there is one, else `what`.
     pub(super) async fn failure(&self, what: &str) -> Error {
-        // The browser rejects what is under way before it says why.
+        // The browser rejects pending mappings before it reports the loss.
         #[cfg(target_arch = "wasm32")]
         select(self.lost(), Box::pin(crate::base::sleep(NOTICE_MS))).await;
         self.check().err().unwrap_or_else(|| Error::gpu(what))
@@ -130,7 +130,7 @@ impl Gpu {
             Submission::Cpu(_) => None,
         });
         let Err(e) = device.poll(wgpu::PollType::Wait { submission_index, timeout: None }) else { return Ok(()) };
-        // A device that is gone has taken nothing to wait for. It says so once nothing is under way any more.
+        // A lost device has not taken the submission. It reports the loss once no work is pending.
         let _ = device.poll(wgpu::PollType::Wait { submission_index: None, timeout: None });
         self.check()?;
         Err(Error::gpu(format!("waiting for the GPU failed: {e}")))

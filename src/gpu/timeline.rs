@@ -1,27 +1,28 @@
-//! Moments on the GPU's own clock.
+//! Timestamps of the GPU's own clock.
 
 use super::commands::{Encoder, Raw};
 use super::device::Gpu;
 use super::pipeline::Buffer;
 use crate::error::Result;
 
-/// Room for moments that compute passes write.
+/// A query set for the timestamps of compute passes.
 pub struct Timeline {
-    /// What a pass's timestamp writes name.
+    /// The query set, for a pass's `timestamp_writes`.
     pub queries: wgpu::QuerySet,
     moments: u32,
     resolved: Buffer,
 }
 
 impl Gpu {
-    /// For devices with `timestamp-query`. A browser may round moments to 100 us.
+    /// A timeline of `moments` timestamps, for devices with `timestamp-query`. A browser may round timestamps to 100
+    /// us.
     pub fn timeline(&self, moments: u32) -> Result<Timeline> {
         let queries = self.wgpu()?.0.create_query_set(&wgpu::QuerySetDescriptor { label: Some("timeline"), ty: wgpu::QueryType::Timestamp, count: moments });
         let resolved = self.buffer("timeline", u64::from(moments) * 8, wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC)?;
         Ok(Timeline { queries, moments, resolved })
     }
 
-    /// All moments, in milliseconds, once everything submitted has run.
+    /// All timestamps, in milliseconds, once everything submitted has run.
     pub async fn times(&self, timeline: &Timeline) -> Result<Vec<f64>> {
         let mut encoder = self.encoder("timeline");
         if let (Encoder::Gpu(encoder), Raw::Gpu(resolved)) = (&mut encoder, timeline.resolved.raw()) {

@@ -1,5 +1,6 @@
-//! Large amounts of bytes on their way to the GPU: through a ring of buffers that stay mapped between two uses. A browser moves them several times
-//! as fast as by `writeBuffer` (docs/BENCHMARKS.md), and never more of them are under way than the ring holds.
+//! Bulk uploads to the GPU through a ring of staging buffers that stay mapped between two uses. A browser moves bytes
+//! this way several times as fast as by `writeBuffer` (docs/BENCHMARKS.md), and no more bytes are in flight than the
+//! ring holds.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,18 +16,18 @@ use crate::error::Result;
 /// Bytes of a staging buffer, and how many there are.
 const STAGING: usize = 8 << 20;
 const COUNT: usize = 4;
-/// Positions in a staging buffer that can be mapped are multiples of it.
+/// Offsets of mapped ranges in a staging buffer are multiples of this.
 const ALIGNMENT: usize = 8;
 
 type Mapped = oneshot::Receiver<std::result::Result<(), wgpu::BufferAsyncError>>;
 
 struct Staging {
     buffer: Buffer,
-    /// Resolves once the GPU has copied what was in it; `None` where it is mapped.
+    /// Resolves once the GPU has copied the buffer's contents and it is mapped again; `None` where it is mapped.
     under_way: Option<Mapped>,
 }
 
-/// A copy that the current staging buffer waits for.
+/// A copy out of the current staging buffer, not submitted yet.
 struct Copy {
     from: u64,
     to: Buffer,
@@ -36,14 +37,15 @@ struct Copy {
 
 #[derive(Default)]
 struct Current {
-    /// Its number.
+    /// The staging buffer's index in the ring.
     at: usize,
-    /// How far it is filled, bytes.
+    /// Bytes of it that are filled.
     used: usize,
     copies: Vec<Copy>,
 }
 
-/// Writes into buffers that are copy destinations. [`Upload::finish`] ends it; what was not sent until then is lost.
+/// Writes into buffers that are copy destinations. [`Upload::finish`] ends it; bytes that it has not submitted are
+/// lost.
 pub struct Upload {
     gpu: Rc<Gpu>,
     ring: RefCell<Vec<Staging>>,
@@ -59,7 +61,7 @@ impl Upload {
             let under_way = map(&buffer);
             Ok(Staging { buffer, under_way })
         };
-        // What the CPU reads is written where it is.
+        // The CPU's memory is written in place.
         let count = if matches!(gpu.on, On::Gpu(..)) { COUNT } else { 0 };
         let ring = (0..count).map(|_| staging()).collect::<Result<_>>()?;
         Ok(Self { gpu, ring: RefCell::new(ring), current: RefCell::default() })
@@ -90,7 +92,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Waits until all has arrived.
+    /// Submits the rest and waits until all bytes have arrived.
     pub async fn finish(&self) -> Result<()> {
         if self.current.borrow().used > 0 {
             self.send();
@@ -111,7 +113,7 @@ impl Upload {
         }
     }
 
-    /// Has the GPU copy what the current staging buffer holds, and turns to the next.
+    /// Submits the copies out of the current staging buffer, and moves on to the next.
     fn send(&self) {
         let Current { at, copies, .. } = self.current.take();
         let staging = &mut self.ring.borrow_mut()[at];

@@ -1,4 +1,5 @@
-// The AI SDK's own functions over millrace/ai-sdk, on an engine that is told what to say. tests/package runs them in a page, on a real one.
+// The AI SDK's own functions over millrace/ai-sdk, on a stand-in engine. tests/package runs them in a page, on a real
+// one.
 import { expect, test } from '@playwright/test';
 import {
   embedMany,
@@ -366,11 +367,11 @@ test('an abort before the first piece, before the call, by leaving the loop: the
   controller.abort();
   expect(await waiting).toEqual(['start', 'abort']);
   await expect.poll(silent.running).toBe(0);
-  // Whose signal was aborted before asks for nothing.
+  // A signal that is aborted already starts no generation.
   const never = begin(new Endless(1), controller);
   expect((await parts(never.stream)).at(-1)).toBe('abort');
   expect(never.running()).toBe(0);
-  // The SDK keeps a branch of the stream for whoever reads it again: only where nobody holds the result, nobody does.
+  // The SDK keeps a branch of the stream for further readers: it is abandoned only once the result is garbage.
   const said = new Endless(50);
   const leave = async () => {
     const { running, stream } = begin(said);
@@ -396,7 +397,7 @@ test('raw chunks, where asked for', async () => {
   expect(raw[0]).toMatchObject({ object: 'chat.completion.chunk' });
 });
 
-/** An engine that notes what it is asked, and answers with numbers. */
+/** An engine that records its calls, and answers with numbers. */
 function numbers(): { engine: Engine; asked: unknown[] } {
   const asked: unknown[] = [];
   const engine = {

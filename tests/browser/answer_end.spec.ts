@@ -1,4 +1,4 @@
-// What crosses from the engine's Worker to the page when an answer ends.
+// The messages from the engine's Worker to the page when an answer ends.
 import { expect, openBlank, TINY, test } from './support.ts';
 
 test('what comes after an answer is that answer; the plan comes where it has changed', async ({ page, site }) => {

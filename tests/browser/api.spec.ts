@@ -120,7 +120,7 @@ test.describe('options', () => {
 test.describe('abort', () => {
   test('before and during loading; loading again works', async ({ blank, site }) => {
     const body = bytesOf('tests/data/oracle/gguf-q8_0/model.gguf');
-    // Half of the file, and then nothing more.
+    // Sends half of the file, and then nothing more.
     site.routes.set(
       '/slow.gguf',
       (_, response) =>
@@ -315,7 +315,7 @@ test('a second turn reads only what is new, and forks go on from a shared beginn
     const first = await engine.generate({ tokens: prompt }, options);
     const forked = await engine.fork();
     const longer = [...prompt, ...first.tokens, 33, 44];
-    // The engine's own conversation goes another way at the same time: they take turns.
+    // The engine's own conversation continues differently at the same time: they take turns.
     const [second, fork] = await Promise.all([
       engine.generate({ tokens: longer }, options),
       forked.generate({ tokens: [...prompt, 7] }, options),
@@ -423,7 +423,7 @@ test('dispose rejects what is pending and all that comes later', async ({ blank 
     const running = failure(engine.generate({ tokens: [1, 2] }, { ...options, onTokens: begun }));
     const queued = failure(engine.generate({ tokens: [1, 2] }, options));
     await begins;
-    // What `using` calls.
+    // The method that `using` calls.
     engine[Symbol.dispose]();
     engine.dispose();
     return [await running, await queued, await failure(engine.generate('x'))];

@@ -1,4 +1,5 @@
-// The bench page: its form, figures and plots for a tiny shape, runs that are kept and compared, and errors that say what there is.
+// The bench page: its form, figures and plots for a tiny shape, stored and compared runs, and errors that list the
+// valid values.
 import type { BenchOptions, BenchReport } from '../../npm/millrace.js';
 import { accessible, fits, look } from './looks.ts';
 import { expect, test, type Page, type Site } from './support.ts';
@@ -57,7 +58,7 @@ test('measures a tiny shape at once, is cancelled, runs again from its form and 
   expect(sent[1]).toMatchObject({ shape: 'tiny', quant: 'q4_k_m', lane: 'fast', prompt: 8, gen: 5 });
   const { runs } = sent[1] as BenchReport;
   expect(runs).toHaveLength(2);
-  // One token a readback: all but the first have their time.
+  // One token a readback: each but the first has a time.
   for (const run of runs)
     expect(run.chunks.map(({ position, tokens }) => [position, tokens])).toEqual([
       [9, 1],
@@ -65,7 +66,7 @@ test('measures a tiny shape at once, is cancelled, runs again from its form and 
       [11, 1],
       [12, 1],
     ]);
-  // By a clock that a Worker sees in steps.
+  // A Worker's clock is coarse.
   for (const run of runs) {
     for (const { ms } of run.chunks) expect(ms).toBeGreaterThanOrEqual(0);
     expect(run.chunks.reduce((sum, { ms }) => sum + ms, 0)).toBeGreaterThan(0);
@@ -171,7 +172,7 @@ function report(options: BenchOptions, speed: number): BenchReport {
   };
 }
 
-/** A bench that answers at once, with these speeds in turn; without one left it goes on for ever. */
+/** A bench that answers at once, with these speeds in turn; after the last one it never ends. */
 function pretend(site: Site, speeds: number[]): void {
   site.routes.set('/js/bench-worker.js', (_, response) => {
     const speed = speeds.shift();

@@ -1,5 +1,5 @@
-// The chat page in every state, with a stand-in for the engine: what it shows, that nothing of what a model writes is trusted, and that no
-// sequence of clicks breaks it. The report has a screenshot of each state. demo.spec.ts talks to a real model.
+// The chat page in every state, with a stand-in for the engine: its display, that a model's output is not trusted, and
+// that no sequence of clicks breaks it. The report has a screenshot of each state. demo.spec.ts uses a real model.
 import type { LoadPlan } from '../../npm/index.ts';
 import { random, seedOf } from './killed.ts';
 import { accessible, fits, look } from './looks.ts';
@@ -75,7 +75,7 @@ async function finished(page: Page, count: number): Promise<void> {
   await expect(page.locator('#messages .writing')).toHaveCount(0);
 }
 
-/** What would be a fault, whatever somebody does: exceptions, errors in the console but for those of the network, violated policies. */
+/** Collects faults: exceptions, errors in the console except those of the network, violated policies. */
 function watch(page: Page): string[] {
   const faults: string[] = [];
   page.on('pageerror', (error) => faults.push(error.stack ?? error.message));
@@ -142,7 +142,7 @@ test('a download is planned first; a context can be chosen, and what does not fi
   await expect(plan).toContainText('cache of 131,072 tokens 4.3 GB');
   await look(page, 'planning');
   await accessible(page);
-  // Nobody is there to answer yet: the question stays where it was written.
+  // No model is loaded yet: the question stays in the composer.
   await ask(page, 'Hello?');
   await expect(composer(page)).toHaveValue('Hello?');
   await expect(plan.getByRole('button', { name: 'Download the rest' })).toBeFocused();
@@ -248,7 +248,7 @@ test('what a model writes does nothing: scripts, links, pictures, frames, styles
   await expect(answer(page)).toContainText('<script>globalThis.hacked = 1</script>');
   await expect(answer(page)).toContainText('[image: picture]');
   await look(page, 'hostile');
-  // The same from what is kept.
+  // The same display from storage.
   await page.reload();
   await ready(page);
   await expect(page.locator('#messages > li')).toHaveCount(4);
@@ -295,7 +295,7 @@ test('tools: calls run, are shown folded, and are kept with the conversation', a
     },
   });
   await ready(page);
-  // Without tools it is text.
+  // Without tools the call is text.
   await ask(page, 'Please compute it.');
   await finished(page, 1);
   await expect(answer(page).locator('.call')).toHaveCount(0);
@@ -337,7 +337,7 @@ test('tools: calls run, are shown folded, and are kept with the conversation', a
   await finished(page, 4);
   await expect(answer(page).locator('.call summary')).toHaveText(/^get_date → \{"date":"20\d\d-/);
 
-  // Stopped while it is asked.
+  // Stopped while the permission is asked for.
   await ask(page, 'How long is the Rhine?');
   await expect(dialog).toBeVisible();
   await page.evaluate(() => document.querySelector<HTMLButtonElement>('#stop')!.click());
@@ -345,7 +345,7 @@ test('tools: calls run, are shown folded, and are kept with the conversation', a
   await finished(page, 5);
   await expect(answer(page).locator('.call summary')).toContainText('not executed');
 
-  // What was called is there again, and the model is told of it.
+  // The calls are restored, and part of the next prompt.
   await page.reload();
   await ready(page);
   await expect(page.locator('#messages .call')).toHaveCount(5);
@@ -366,7 +366,7 @@ test('JSON mode: a schema is chosen, written, refused; the answer is a tree, and
   const mode = page.getByRole('button', { name: 'JSON mode' });
   const panel = page.getByRole('region', { name: 'JSON mode' });
   await expect(panel).toBeHidden();
-  // Its script comes when it is switched on.
+  // The mode's script is loaded when it is switched on.
   const parts = () => new Set(site.hits.filter((path) => path.includes('part-'))).size;
   const before = parts();
   await mode.click();
@@ -385,7 +385,7 @@ test('JSON mode: a schema is chosen, written, refused; the answer is a tree, and
   await expect(panel.getByRole('status')).toHaveText(/^The schema is no JSON: /);
   await expect(panel.getByLabel('Answers are')).toHaveValue('A schema of your own');
   await ask(page, 'Who is it?');
-  // Nothing was asked: the question is where it was.
+  // No request was made: the question stays in the composer.
   await expect(schema).toBeFocused();
   await expect(composer(page)).toHaveValue('Who is it?');
   await schema.fill('{ "properties": { "a": { "uniqueItems": true } } }');
@@ -412,7 +412,7 @@ test('JSON mode: a schema is chosen, written, refused; the answer is a tree, and
     'none 0 keys',
   ]);
   await expect(answer(page).locator('.forced')).toContainText('Not enforced:/properties/a uniqueItems an automaton');
-  // Folded by keyboard; what lies deeper is there once it is unfolded.
+  // Folded by keyboard; deeper entries are created when unfolded.
   const [home, deepest] = [1, 3].map((index) => tree.locator('summary').nth(index)) as [Locator, Locator];
   await home.press('Enter');
   await expect(tree.getByText('London')).toBeHidden();
@@ -433,7 +433,7 @@ test('JSON mode: a schema is chosen, written, refused; the answer is a tree, and
   await finished(page, 3);
   await expect(answer(page).locator('.forced')).toHaveCount(0);
 
-  // The answers are as they were, and so is the schema.
+  // The answers and the schema are restored.
   await page.reload();
   await ready(page);
   await expect(page.locator('#messages .tree')).toHaveCount(1);
@@ -540,7 +540,8 @@ test('edit and resend, regenerate, stop', async ({ page, site }) => {
   await expect(answer(page).locator('.figures')).toContainText('stopped');
   await expect(page.locator('#facts')).toContainText(/Context\s*\d+ of 4,096/);
   await look(page, 'stopped');
-  // Edited while its answer is being written, but does not grow any more, which would move the button: that answer is gone.
+  // The question is edited while its answer is being written, but does not grow any more, which would move the button:
+  // that answer is removed.
   await ask(page, 'long');
   await expect(answer(page).locator('.text')).toHaveText(answers.long.trim());
   await page.locator('.user').last().hover();
@@ -577,7 +578,7 @@ test('conversations are kept, found again, renamed, exported, deleted', async ({
   await page.getByLabel('Title').fill('Felines');
   await page.keyboard.press('Enter');
   await expect(list.getByRole('button', { name: 'Felines', exact: true })).toBeFocused();
-  // A click elsewhere keeps the title, and does what it is for; asking for the field again while it is there does no harm.
+  // A click elsewhere saves the title, and has its own effect; opening the field again while it is open does no harm.
   const rename = async (name: string): Promise<void> => {
     await list.getByRole('button', { name: `More for ${name}` }).click();
     await page.getByRole('button', { name: 'Rename' }).click();
@@ -609,7 +610,7 @@ test('conversations are kept, found again, renamed, exported, deleted', async ({
       { role: 'assistant', content: 'Meow.' },
     ],
   });
-  // Whatever is deleted, the focus is where one goes on.
+  // After each deletion the focus is on a sensible element.
   const yes = page.getByRole('dialog').getByRole('button', { name: 'Delete' });
   const remove = async (name: string): Promise<void> => {
     await list.getByRole('button', { name: `More for ${name}` }).click();
@@ -688,7 +689,7 @@ test('errors of each kind are explained, while loading and while answering', asy
   await page.evaluate(() => Object.assign(standIn, { generating: undefined }));
   await page.getByRole('button', { name: 'Regenerate' }).click();
   await finished(page, 1);
-  // An engine that is gone can be loaded again, and the conversation is still there.
+  // A lost engine can be loaded again, and the conversation is still there.
   await page.evaluate(() => Object.assign(standIn, { generating: 'DEVICE_LOST' }));
   await ask(page, 'And now?');
   await expect(page.locator('#problem')).toContainText('The GPU was lost');
@@ -755,7 +756,7 @@ declare global {
   var shifted: number[];
 }
 
-/** Clicks, types, presses keys and turns the screen at random, for so many steps or until it is late. */
+/** Clicks, types, presses keys and turns the screen at random, for `most` steps or until `late()`. */
 async function clickAround(page: Page, most: number, late: () => boolean, seed: number): Promise<number> {
   const chance = random(seed);
   const pick = <T>(items: readonly T[]): T => items[Math.floor(chance() * items.length)]!;
@@ -781,7 +782,7 @@ async function clickAround(page: Page, most: number, late: () => boolean, seed: 
       );
     else if (what < 0.25) await page.reload();
     else {
-      // Any control that can be reached; links leave the page, and a dialog of the system for files would wait for somebody.
+      // Any reachable control but links, which leave the page, and file inputs, whose system dialog would block.
       const controls = await page
         .locator(
           'button:visible:enabled, select:visible, summary:visible, input:visible:not([type=file]), textarea:visible',

@@ -7,7 +7,7 @@ import { expect, root, test, type Page } from './support.ts';
 const MODEL = '/data/oracle/lfm2vl-hf/model/';
 const ICON = join(root, 'www', 'icons', 'icon-192.png');
 
-/** Of the icon, as the files of this small model have pictures cut; pictures.spec.ts compares such counts with prompts. */
+/** Tokens of the icon with this small model; pictures.spec.ts compares such counts with prompts. */
 const TOKENS = 39;
 
 const attach = (page: Page) => page.getByRole('button', { name: 'Add pictures' });
@@ -23,7 +23,7 @@ async function answered(page: Page, count: number): Promise<void> {
   await expect(page.locator('#messages .writing')).toHaveCount(0);
 }
 
-/** Has files be dropped, or pasted into the composer. */
+/** Drops files, or pastes them into the composer. */
 async function hand(page: Page, how: 'drop' | 'paste', names: readonly string[]): Promise<void> {
   await page.evaluate(
     ({ how, names, bytes }) => {
@@ -67,7 +67,7 @@ test('pictures are attached, shown, answered, and kept with the conversation', a
   await page.reload();
   await expect(page.locator('#state')).toHaveAttribute('data-state', 'ready');
   await expect(questions(page).getByRole('img')).toHaveCount(3);
-  // Asked differently, about the same pictures.
+  // The edited question has the same pictures.
   await questions(page).first().getByRole('button', { name: 'Edit' }).click();
   await page.getByLabel('Edit the message').fill('And these?');
   await page.getByLabel('Edit the message').press('Enter');

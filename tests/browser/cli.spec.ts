@@ -1,4 +1,4 @@
-// The two command lines: what scripts rely on, and that they agree.
+// The two command lines: the behaviour that scripts rely on, and that both agree.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -44,7 +44,7 @@ const generate = (...args: string[]): Promise<Outcome> =>
     MILLRACE_SKIP_BUILD: '1',
   });
 
-// Where no native test ran before it is compiled now, which can take longer than a test may.
+// Compiles the command line unless native tests have, which can take longer than a test may.
 test.beforeAll(async () => {
   test.setTimeout(3_600_000);
   await commandLine();
@@ -306,7 +306,7 @@ test('render prints the prompt of messages, as text and as ids, of a model and o
   expect(ofBox, ofBox.stderr).toMatchObject({ code: 0, stderr: '' });
   expect(ofBox.stdout).toMatch(/<\|im_start\|>user\nHi <\|im_end\|><\|im_end\|>\n<\|im_start\|>assistant\n$/);
   const ids = JSON.parse((await asked(['render', '--model', 'builtin', '--messages', messages, '--tokens'])).stdout);
-  // What the message spells is no end of its turn.
+  // A special token spelled in the message does not end its turn.
   const plain = file('plain.json', JSON.stringify([{ role: 'user', content: 'Hi' }]));
   const other = JSON.parse((await asked(['render', '--model', 'builtin', '--messages', plain, '--tokens'])).stdout);
   const end = (list: number[]) => list.filter((id) => id === other.at(-3)).length;

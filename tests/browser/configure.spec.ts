@@ -1,4 +1,4 @@
-// What holds for a whole page: where the package's files lie, and what its log is told.
+// Settings of a whole page: where the package's files lie, and the logger.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { serve } from '../../scripts/serve.mjs';
@@ -101,7 +101,7 @@ test('the wasm and the Worker are taken from where they are said to lie, another
   expect(await page.evaluate(load, TINY)).toEqual(['INTERNAL', expect.stringContaining('configure({ workerUrl })')]);
   await page.evaluate((url) => configure({ workerUrl: `${url}/w-1.js` }), elsewhere.url);
   expect(await page.evaluate(load, TINY)).toBeNull();
-  // That one has its wasm beside it; this one is told another place.
+  // The first package has its wasm beside it; this one is configured with another place.
   asked.length = 0;
   await page.evaluate((url) => configure({ wasmUrl: `${url}/deep/engine.wasm` }), elsewhere.url);
   expect(await page.evaluate(load, TINY)).toBeNull();

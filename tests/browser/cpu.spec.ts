@@ -1,4 +1,5 @@
-// What computes where there is no GPU, or none but in software: the CPU, by a module that is fetched for it, and never in silence.
+// The CPU computes where there is no GPU, or only one in software: by a module that is fetched for it, and with a
+// warning.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
@@ -13,7 +14,7 @@ function inWorker(site: Site, script: string): void {
   );
 }
 
-/** Loads, answers, and says what computed; of what was asked for, too. */
+/** Loads and answers; returns the device that computed, with the one that was asked for. */
 const answer = (page: Page, device: 'auto' | 'gpu' | 'cpu', model = TINY) =>
   page.evaluate(
     async ([device, model]) => {
@@ -101,6 +102,6 @@ test('the model in the box talks at a speed that one can read along', async ({ b
   }, BOX);
   test.info().annotations.push({ type: 'measured', description: JSON.stringify(said) });
   expect(said.text).toContain('42');
-  // A GPU in software makes one a second; the rest is for machines that are busy with other things.
+  // A GPU in software makes one token a second; the margin is for busy machines.
   expect(said.timings.decode_tok_s).toBeGreaterThan(20);
 });

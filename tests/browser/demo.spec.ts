@@ -1,4 +1,4 @@
-// The chat page, as somebody uses it.
+// The chat page from a user's view.
 import { join } from 'node:path';
 import AxeBuilder from '@axe-core/playwright';
 import { bytesOf, expect, test, TINY, type Page } from './support.ts';
@@ -81,7 +81,7 @@ test('the model in the box uses a tool of the page', async ({ chat }) => {
   await finished(chat);
   await expect(answer(chat).locator('.call summary')).toHaveText('set_timer → {"status":"started"}');
   await expect(answer(chat).locator('.text').last()).toHaveText('The timer for 1 minutes is started.');
-  // What was called belongs to the conversation, and other questions are answered as before.
+  // The call belongs to the conversation, and other questions are answered as before.
   await ask(chat, 'What is 17 + 25?');
   await finished(chat);
   await expect(answer(chat).locator('.text').last()).toContainText('42');
@@ -105,7 +105,7 @@ test('by keyboard alone: new line, stop, regenerate, new chat', async ({ chat })
   await chat.keyboard.type('What is 17 + 25?');
   await chat.keyboard.press('Enter');
   await finished(chat);
-  // An answer may be there before the next look at the page.
+  // A new answer may be complete before the next check of the page.
   await answer(chat).evaluate((element) => element.setAttribute('data-old', ''));
   await chat.getByRole('button', { name: 'Regenerate' }).press('Enter');
   await expect(chat.locator('[data-old]')).toHaveCount(0);
@@ -118,7 +118,7 @@ test('by keyboard alone: new line, stop, regenerate, new chat', async ({ chat })
 
 test('the stop button ends an answer and keeps its text', async ({ chat }) => {
   await newChat(chat);
-  // As fast as the CPU, which tells a story in less than a second.
+  // Observed within the page: the CPU writes a story in less than a second.
   await chat.evaluate(() => {
     const stop = document.querySelector<HTMLButtonElement>('#stop')!;
     new MutationObserver((_, observer) => {
@@ -164,7 +164,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
   test(`no accessibility rule of WCAG 2.2 AA is broken, ${colorScheme}`, async ({ chat }) => {
     const violations = async (): Promise<string[]> => {
       const axe = new AxeBuilder({ page: chat });
-      // In the dark only the colours are others.
+      // The dark scheme differs in colours only.
       const { violations } = await (colorScheme === 'dark'
         ? axe.withRules('color-contrast')
         : axe.withTags(['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice'])
@@ -218,7 +218,7 @@ test('a model that is not there is explained, and another one can be loaded', as
 });
 
 test('loading can be cancelled and tried again', async ({ page, site }) => {
-  // So little of a model's header that nothing can be said of it yet: the load waits for the rest.
+  // Too little of a model's header to plan it: the load waits for the rest.
   const start = bytesOf(join('tests', TINY)).subarray(0, 100);
   site.routes.set('/slow.gguf', (_, response) => void response.writeHead(200, { 'Content-Length': 1e9 }).write(start));
   await page.goto(`${site.url}/?model=/slow.gguf`);

@@ -1,4 +1,4 @@
-// A GPU device that is lost comes back with the conversation: by destroy() and by a crash of the browser's GPU process.
+// Recovery from device loss with the conversation: after destroy() and after a crash of the browser's GPU process.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
@@ -31,12 +31,12 @@ channel.onmessage = ({ data }) => {
 
 /** Globals of the pages that `open` opens. */
 declare global {
-  /** What the engine has told of its device. */
+  /** Events of the engine's device. */
   var heard: string[];
   var ask: (what: 'destroy' | 'refuse' | 'slow') => void;
 }
 
-/** A page with the tiny model loaded, its Worker hooked, and what it tells of its device in `heard`. */
+/** A page with the tiny model loaded, its Worker hooked, and the events of its device in `heard`. */
 async function open(page: Page, site: Site, options: { chunk?: number } = {}): Promise<void> {
   const worker = readFileSync(join(BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out, 'worker.js'), 'utf8');
   site.routes.set(
@@ -61,7 +61,7 @@ async function open(page: Page, site: Site, options: { chunk?: number } = {}): P
 
 const PROMPT = Array.from({ length: 40 }, (_, i) => ((i * 37 + 101) % 290) + 1);
 
-/** Runs in the page: generates, and asks the Worker to destroy the device after so many pieces; 0: never. */
+/** Runs in the page: generates, and asks the Worker to destroy the device after `after` pieces; 0: never. */
 async function generate({ prompt, after, maxTokens }: { prompt: number[]; after: number; maxTokens: number }) {
   let pieces = 0;
   let text = '';
@@ -147,7 +147,7 @@ test('dispose is no loss: nothing is told, nothing comes back', async ({ page, s
     return (await running)?.code;
   }, PROMPT);
   expect(code).toBe('DISPOSED');
-  // Who could tell anything is gone.
+  // The engine with the listeners is disposed of.
   expect(await ended).not.toHaveLength(0);
   expect(await page.evaluate(() => heard)).toEqual([]);
 });
@@ -172,7 +172,7 @@ test("a crash of the browser's GPU process: the same text, in the middle of an a
   launchOptions,
   site,
 }) => {
-  // A browser of its own: after a crash others would wait for their GPU, too.
+  // A browser of its own: after a crash other tests would wait for their GPU too.
   const args = [
     ...(launchOptions.args ?? []),
     '--disable-gpu-process-crash-limit',
@@ -185,7 +185,7 @@ test("a crash of the browser's GPU process: the same text, in the middle of an a
     const undisturbed = await page.evaluate(generate, { prompt: PROMPT, after: 0, maxTokens: 200 });
     const crash = await browser.newBrowserCDPSession();
     await page.exposeFunction('crash', () => {
-      // It does not answer: what would, has crashed.
+      // The command is not answered: the process that would has crashed.
       void crash.send('Browser.crashGpuProcess').catch(() => {});
     });
     await page.evaluate(() => {

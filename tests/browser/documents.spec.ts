@@ -1,4 +1,4 @@
-// The documents page, as somebody uses it, with the models in the box.
+// The documents page from a user's view, with the bundled models.
 import { expect, test, type Page, type Site } from './support.ts';
 import { accessible, fits, look } from './looks.ts';
 import { JAPANESE, NOTES, PAGE, pdf, REPORT } from './papers.ts';
@@ -43,7 +43,7 @@ async function ask(page: Page, question: string): Promise<void> {
   await expect(page.locator('#ask-submit')).toBeVisible({ timeout: 60_000 });
 }
 
-/** Whether the reader's mark is where somebody sees it. */
+/** The text of the reader's mark, which has to be visible. */
 async function marked(page: Page): Promise<string> {
   const mark = page.locator('#reader-text mark.key, #reader-text mark').first();
   await expect(mark).toBeInViewport();
@@ -65,7 +65,7 @@ test('the example is added, asked and quoted; what it does not say is said; it s
   await expect(quotes(page).first()).toContainText('two adults and up to four children is 14 pounds');
   await expect(quotes(page).first().locator('mark')).toContainText('14 pounds');
   await expect(quotes(page).first()).toContainText('Visitors › Tickets');
-  // Whatever the tiny model says, it says something, and the page what to think of it.
+  // The tiny model answers anything, and the page shows a note on it.
   await expect(page.locator('#answer-text')).not.toBeEmpty({ timeout: 60_000 });
   await expect(page.locator('#answer-note')).toContainText('go by the quotes');
   await expect(page.locator('#nothing')).toBeHidden();
@@ -126,7 +126,7 @@ test('text, HTML and PDF are dropped, found with page and heading, and shown at 
   await quotes(page).first().locator('blockquote').click();
   await expect(page.locator('#reader-place')).toContainText('page 2');
   expect(await marked(page)).toContain('twelve tonnes may cross the bridge');
-  // A word that was divided is one again; numbers of pages are no text.
+  // Hyphenated words are joined; page numbers are not text.
   await expect(page.locator('#reader-text')).toContainText('by the harbour master. The railing');
   await expect(page.locator('#reader-text .page')).toHaveText(['Page 1', 'Page 2', 'Page 3']);
   await page.getByRole('button', { name: 'Close' }).click();
@@ -138,7 +138,7 @@ test('text, HTML and PDF are dropped, found with page and heading, and shown at 
   for (const text of ['secret words', 'Home of everything', 'gone'])
     await expect(page.locator('#reader-text')).not.toContainText(text);
   expect(await page.evaluate(() => 'broken' in globalThis)).toBe(false);
-  // The same content is not added twice, whatever it is called.
+  // Equal content is not added twice under another name.
   await page.locator('#files').setInputFiles(file('other name.txt', NOTES));
   await expect(page.locator('#outcomes')).toContainText('notes.txt is here already');
   await expect(page.locator('.paper')).toHaveCount(3);
@@ -150,7 +150,7 @@ test('text, HTML and PDF are dropped, found with page and heading, and shown at 
   await fits(page);
   await look(page, 'quotes, narrow');
   await accessible(page);
-  // The page's policy names the handler of the picture that is not there, which nothing would have called.
+  // The page's policy reports the inline handler of the missing picture, which would not have run.
   expect(problems.filter((text) => !text.startsWith('Executing inline event handler'))).toEqual([]);
 });
 
@@ -235,7 +235,7 @@ test('by keyboard alone: add, ask, open a quote, come back, change the model and
   await tabTo('reader-close');
   await page.keyboard.press('Enter');
   await expect(quotes(page).first().getByRole('button')).toBeFocused();
-  // A model that chats does not search: the page says so, and goes on with the one before.
+  // A chat model does not embed: the page shows an error, and continues with the former model.
   await page.locator('#models summary').focus();
   await page.keyboard.press('Enter');
   await expect(page.getByLabel('Searches').locator('option')).toHaveCount(5, { timeout: 20_000 });
@@ -247,7 +247,7 @@ test('by keyboard alone: add, ask, open a quote, come back, change the model and
   await accessible(page);
   await page.getByLabel('Searches').selectOption('./models/box.gguf');
   await expect(page.locator('#problem')).toContainText('makes no embeddings', { timeout: 60_000 });
-  // Another one that embeds reads everything once more: vectors of two models are never compared.
+  // Another embedding model reads everything once more: vectors of two models are never compared.
   const made = () =>
     page.evaluate(async () => {
       const asked = indexedDB.open('millrace-documents');
@@ -284,7 +284,7 @@ test('where the browser keeps nothing, documents last as long as the page, and i
   await expect(page.locator('#reader-text')).toContainText('水車は川にある');
 });
 
-/** The engine as it is, but for what it writes: the model in the box would never name a quote. */
+/** The real engine with other answers: the bundled model would never name a quote. */
 const WRITES = `
 import { Engine, MillraceError } from './index.js?real';
 export * from './index.js?real';
@@ -322,7 +322,7 @@ test('numbers in an answer lead to their quotes, the model is told the quotes, a
   await page.getByRole('button', { name: 'Close' }).click();
   await expect(page.getByRole('button', { name: 'Open quote 1' })).toBeFocused();
   await page.getByRole('searchbox', { name: 'Question' }).fill('How do I stop the wheel in an emergency?');
-  // While it searches, too: both keys within one task of the page, before there can be anything that was found.
+  // Also during the search: both keys within one task of the page, before there can be results.
   await page.evaluate(() => {
     document.querySelector<HTMLFormElement>('#ask')!.requestSubmit();
     document.activeElement!.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));

@@ -1,4 +1,4 @@
-// What the documents page is made of, without a page: passages, lines of PDF files, search.
+// Parts of the documents page, without a page: passages, lines of PDF files, search.
 import { expect, test } from '@playwright/test';
 import { type Block, cut, layOut, textOf, weight } from '../../www/src/documents/cut.ts';
 import { blocksOf } from '../../www/src/documents/lines.ts';

@@ -36,19 +36,19 @@ import { LONG } from './support.ts';
 
 interface Case {
   name: string;
-  /** What the server has at the path, where it is not the tiny model. */
+  /** The server's file at the path, where it is not the tiny model. */
   file?: Content;
   /** Faults of the file's path, and of others. */
   faults?: Script;
   others?: Record<string, Script>;
   options?: Plain<DownloadOptions>;
-  /** How many times faster the engine's clock runs: error cases need not take as long as they do. */
+  /** How many times faster the engine's clock runs, to shorten error cases. */
   hurry?: number;
   /** The error that the download ends with; without one it ends well. */
   error?: { code: ErrorCode; message: RegExp };
-  /** What shall have arrived, where it is not `file`. */
+  /** The expected content, where it is not `file`. */
   becomes?: Content;
-  /** What else shall be so, of the log of the file's path and of what the page saw. */
+  /** Further expectations on the log of the file's path and on the page's result. */
   also?: (log: Logged[], result: Downloaded) => void;
 }
 
@@ -90,7 +90,8 @@ const GOOD: Case[] = [
     also(log) {
       expect(log[0]).toMatchObject({ from: 0, to: SHARD - 1, status: 206 });
       const rest = log.slice(1).map(({ from, to }) => [from!, to!] as const);
-      // At most three others are under way, so all but three of the pieces before this one have arrived. One that is slow on its way may come any time later.
+      // At most three other requests are in flight, so all but three of the pieces before this one have arrived. A slow
+      // request may arrive any time later.
       for (const [i, [from]] of rest.entries()) expect(from / SHARD - 1 - i).toBeLessThan(4);
       expect(rest.sort(([a], [b]) => a - b)).toEqual(
         Array.from({ length: PIECES - 1 }, (_, i) => [(i + 1) * SHARD, Math.min((i + 2) * SHARD, MODEL.length) - 1]),
@@ -161,7 +162,7 @@ const MENDED: Case[] = [
       const [one, two] = gaps(log) as [number, number];
       expect(one).toBeGreaterThan(490 / 5);
       expect(two).toBeGreaterThan(990 / 5);
-      // What it intends: a busy machine may wait longer.
+      // The intended waits: a busy machine may wait longer.
       const waits = notes.join('\n').match(/trying again in \d+\.\d s/g);
       expect(waits).toEqual([expect.stringMatching(/ 0\.[56] s$/), expect.stringMatching(/ 1\.[012] s$/)]);
     },
@@ -473,7 +474,7 @@ for (const [group, cases] of Object.entries({
           });
           expect(result.error!.message).toContain(url);
           also?.(log, result);
-          // The error is about the server: once that is well, what was kept of the attempt does no harm.
+          // Once the server is healed, the pieces kept of the failed attempt do no harm.
           faulty.heal();
           expect(await download(page, url, options)).toMatchObject({ error: null });
         } else {
@@ -736,6 +737,6 @@ test('not enough room is found before a byte is written', async ({ tab, site, fa
   }
   expect(faulty.of(FILE)).toHaveLength(1);
   const { pieces } = await storedFiles(tab);
-  // What must be read to know how long a model is may be there.
+  // Only the bytes that were read to learn the model's length may be stored.
   expect(pieces.reduce((sum, { bytes }) => sum + bytes, 0)).toBeLessThan(20_000);
 });

@@ -1,4 +1,4 @@
-// What the tests of downloads share: pages with `models`, the server that misbehaves, and a look into the browser's storage.
+// Shared by the tests of downloads: pages with `models`, the faulty server, and access to the browser's storage.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
@@ -43,7 +43,7 @@ interface InPage {
 declare global {
   /** The page's private storage, and hashes. */
   var storage: InPage;
-  /** What downloads of the page have waited for so far. */
+  /** The notes of the page's downloads about their waits so far. */
   var waitedFor: Set<string> | undefined;
   var DownloadControl: typeof Millrace.DownloadControl;
 }
@@ -108,7 +108,9 @@ export function before(site: Site, script: string): void {
   );
 }
 
-/** Lets the Worker's waiting take a part of its time. Where the engine waits otherwise than by `setTimeout`, tests only take longer. */
+/**
+ * Makes the Worker's timers run faster. Where the engine waits otherwise than by `setTimeout`, tests only take longer.
+ */
 export function hurry(site: Site, times: number): void {
   before(
     site,
@@ -157,7 +159,7 @@ export const test = base.extend<
     },
     { scope: 'worker' },
   ],
-  /** What the tiny model answers when nothing has gone wrong. */
+  /** The tiny model's answer without faults. */
   greedy: [
     async ({ browser, site }, use) => {
       const context = await browser.newContext();
@@ -181,11 +183,11 @@ export type Problem = {
 /** Options that can cross into the page. */
 export type Plain<T> = Omit<T, 'onProgress' | 'signal' | 'fetch' | 'download'>;
 
-/** How a download went. */
+/** The result of a download. */
 export interface Downloaded {
   error: Problem;
   stored: StoredModel | null;
-  /** What it waited for, and the largest `loaded`. */
+  /** The notes about its waits, and the largest `loaded`. */
   notes: string[];
   loaded: number;
   /** Whether the progress went back, as it does where a file starts over. */
@@ -269,7 +271,7 @@ export function answer(
   }, options);
 }
 
-/** The pieces of a model in the storage, in order, and the files that say which there are. */
+/** The pieces of a model in the storage, in order, and its journals. */
 export async function storedFiles(
   page: Page,
 ): Promise<{ pieces: (Stored & { file: number; shard: number })[]; journals: Stored[] }> {
@@ -282,7 +284,7 @@ export async function storedFiles(
   return { pieces, journals: all.filter(({ path }) => !PIECE.test(path)) };
 }
 
-/** Damages a stored file, as soon as nobody holds it any more. */
+/** Damages a stored file, as soon as it is not locked any more. */
 export async function damage(page: Page, path: string, how: Damage): Promise<void> {
   await expect(async () => page.evaluate(({ path, how }) => storage.damage(path, how), { path, how })).toPass({
     timeout: 10_000,
@@ -290,8 +292,8 @@ export async function damage(page: Page, path: string, how: Damage): Promise<voi
 }
 
 /**
- * Numbers of the pieces of `shard` bytes that requests asked for, but for a look at the file's beginning, which a download that goes on may
- * take to learn the length and the ETag.
+ * Numbers of the pieces of `shard` bytes that were requested, without the request of the file's beginning by which a
+ * resumed download may learn the length and the ETag.
  */
 export function piecesAsked(log: Logged[], shard = SHARD): number[] {
   const asked = log.filter(({ from, to }) => from !== null && !(from === 0 && (to === null || to === 0)));

@@ -1,4 +1,4 @@
-// Embeddings in a page, of one engine that is loaded once: the engine's own, OpenAI's by both ways, and what they refuse.
+// Embeddings in a page, of one engine that is loaded once: the engine's own interface, OpenAI's two, and their errors.
 import { bytesOf, expect, test } from './support.ts';
 
 const FOLDER = '/data/embed/qwen3-hf/model/';

@@ -1,4 +1,4 @@
-// Errors: the codes and their document, and what survives the way between a Worker and the page.
+// Errors: the codes and their document, and the fields that survive the transfer between a Worker and the page.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { transformSync } from 'esbuild';
@@ -206,7 +206,7 @@ test('of the engine: the caller’s own reason, what the Worker failed of, and w
     const results = [
       await running,
       await queued,
-      // Once the Worker has been asked, and before it can have answered.
+      // After the request was posted, and before the Worker can have answered.
       await caught(
         (signal) => engine.completions.create({ prompt: 'x', max_tokens: 400 }, { signal }),
         new Promise((done) => setTimeout(done)),

@@ -1,4 +1,4 @@
-// An engine without a model, for tests of what is built on engines.
+// An engine without a model, for tests of code that uses engines.
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Engine } from '../../npm/engine.ts';
@@ -16,7 +16,7 @@ import type {
   TokenLogprobs,
 } from '../../npm/types.ts';
 
-/** A token of an answer: its text, or the parts that it makes known; no parts for one of which nothing is known yet. */
+/** A token of an answer: its text, or the parts that it completes, which may be none. */
 type Said = string | AnswerPart[];
 
 /** A thought, and a call in two tokens. */
@@ -34,14 +34,14 @@ const abortOf = (signal: AbortSignal | undefined): Promise<null> =>
     signal?.addEventListener('abort', () => done(null), { once: true });
   });
 
-/** What it is forced by, where it is. */
+/** The grammar of constrained answers. */
 export const GRAMMAR = { states: 12, bytes: 3456, ms: 7 };
 
 setFlagsFromString('--expose-gc');
 /** Collects garbage. */
 export const collect = runInNewContext('gc') as () => void;
 
-/** An answer without an end: a piece each time that somebody asks for one more. */
+/** An answer without an end: a piece for each call of `more()`. */
 export class Endless {
   #asked = 0;
   #wake = (): void => {};
@@ -64,8 +64,8 @@ export class Endless {
 }
 
 /**
- * An engine that says what it is told to, piece by piece, and notes what it was asked. `onPiece` is called after each piece. `stopped` counts the
- * generations that were left, `running` those that go on.
+ * An engine with given answers, piece by piece, that records its requests. `onPiece` is called after each piece.
+ * `stopped` counts the abandoned generations, `running` the running ones.
  */
 export function fake(says: (Said[] | Endless | MillraceError)[], { thinks = false, onPiece = (): void => {} } = {}) {
   const asked: { input: Input; options: GenerateOptions }[] = [];
@@ -73,7 +73,7 @@ export function fake(says: (Said[] | Endless | MillraceError)[], { thinks = fals
   let running = 0;
   const engine = {
     info: { version: '0', lane: 'fast', model: { name: 'Test 1B', architecture: 'llama', thinks } },
-    // What the tests' schemas say that cannot be enforced is `uniqueItems`.
+    // `uniqueItems` is the tests' keyword that cannot be enforced.
     async compileSchema(schema: Record<string, unknown>, { lenient = false } = {}): Promise<CompiledGrammar> {
       const what = { pointer: '', keyword: 'uniqueItems', reason: 'an automaton cannot compare items' };
       if ('uniqueItems' in schema && !lenient)

@@ -1,11 +1,11 @@
-// The server that misbehaves does what it is told: without that, the tests that use it would prove nothing.
+// Tests of the faulty server itself, on which the tests of downloads rely.
 import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
 import { request } from 'node:http';
 import { expect, test as base } from '@playwright/test';
 import { content, Faulty, generated, sha256, type Clock, type Fault } from './faulty.ts';
 
-/** A clock that moves on only where somebody sleeps, and then at once. */
+/** A clock that only `sleep` advances, at once. */
 class Moved implements Clock {
   #now = 0;
 
@@ -38,7 +38,7 @@ interface Reply {
   error: string | null;
 }
 
-/** A request by node:http, which undoes nothing and keeps what has arrived. */
+/** A request by node:http, which does not decode the body and keeps what has arrived. */
 function get(url: string, headers: Record<string, string> = {}): Promise<Reply> {
   return new Promise((done) => {
     const reply: Reply = { status: 0, headers: {}, body: Buffer.alloc(0), error: null };
@@ -231,10 +231,10 @@ test('stalls, drips and throttles', async ({ faulty, clock }) => {
   let read = 0;
   while (read < 10_000) read += (await reader.read()).value!.length;
   const stalled = reader.read();
-  // Whoever is not stalled comes and goes meanwhile.
+  // Other requests are answered meanwhile.
   let began = clock.now();
   await get(`${faulty.url}/a`, RANGE);
-  // To the two milliseconds that are not slept for.
+  // Within two milliseconds, which are not slept for.
   expect(Math.abs(clock.now() - began - 250)).toBeLessThanOrEqual(2);
   expect(faulty.log[0]).toMatchObject({ sent: 10_000, state: 'open' });
   controller.abort();

@@ -1,5 +1,5 @@
-// A server that misbehaves on demand, on two origins of its own. Left alone it does what a good one does: ranges, lengths, ETag, CORS.
-// Faults are given by path; every request is logged with what was asked for and what was really sent.
+// A server with faults on demand, on two origins. Without faults it behaves well: ranges, lengths, ETag, CORS. Faults
+// are given by path; every request is logged with the bytes that were asked for and really sent.
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import {
@@ -23,7 +23,7 @@ export interface Content {
   read(from: number, to: number): Buffer;
 }
 
-/** Bytes that are there. */
+/** Content of given bytes. */
 export function content(bytes: Buffer | string): Content {
   const buffer = Buffer.from(bytes as Buffer);
   const etag = `"${createHash('sha256').update(buffer).digest('hex').slice(0, 16)}"`;
@@ -67,7 +67,7 @@ export function sha256({ length, read }: Content): string {
 
 /** A request as a script of faults sees it. */
 export interface Asked {
-  /** How many requests of this path there were before, on either origin. */
+  /** The number of earlier requests of this path, on both origins. */
   n: number;
   /** Bytes asked for: from `from` to `to`, that one included; `to` is null in `bytes=5-`, and both are null without a range. */
   from: number | null;
@@ -75,7 +75,7 @@ export interface Asked {
   headers: IncomingHttpHeaders;
 }
 
-/** What is wrong with an answer. Nothing, where all is absent; faults that do not contradict each other can be combined. */
+/** The faults of an answer, which can be combined unless they contradict each other; none where all are absent. */
 export interface Fault {
   /** Milliseconds before the answer begins. */
   delay?: number;
@@ -101,7 +101,7 @@ export interface Fault {
   /** The bytes [from, to] to answer with in place of those asked for. Content-Range tells the truth, unless `contentRange` says otherwise. */
   shift?: (from: number, to: number) => [from: number, to: number];
   contentRange?: string;
-  /** What Content-Length says, or null for none: the body is sent in chunks. */
+  /** The value of Content-Length, or null for none: the body is sent in chunks. */
   contentLength?: number | null;
   /** Bytes sent beyond the end of what was promised. */
   extra?: number;
@@ -119,10 +119,10 @@ export interface Fault {
   rate?: number;
 }
 
-/** The faults of a path: one for each request in order and none after the last, or what a function says. */
+/** The faults of a path: one for each request in order and none after the last, or a function's result. */
 export type Script = readonly (Fault | null)[] | ((asked: Asked) => Fault | null | undefined);
 
-/** A request and what became of it. */
+/** A request and its outcome. */
 export interface Logged extends Asked {
   /** Which of the two origins was asked. */
   origin: 'main' | 'other';
@@ -140,7 +140,7 @@ export interface Logged extends Asked {
 
 /** Bytes handed to a connection at once. */
 const STEP = 16 << 10;
-/** How long a connection lives on after its last byte before a fault ends it, in milliseconds: what was sent shall arrive. */
+/** The time between a connection's last byte and the fault that ends it, in milliseconds, so that the bytes arrive. */
 const LINGER = 40;
 const EXPOSED = ['Accept-Ranges', 'Content-Encoding', 'Content-Range', 'ETag', 'Retry-After'];
 const LAST_MODIFIED = 'Wed, 01 Jul 2026 10:00:00 GMT';
@@ -177,7 +177,7 @@ export class Faulty {
     }
   }
 
-  /** `clock`: what slow answers go by. */
+  /** `clock`: times slow answers. */
   static async start(clock: Clock = CLOCK): Promise<Faulty> {
     return new Faulty(await Promise.all([listen(), listen()]), clock);
   }
@@ -197,7 +197,7 @@ export class Faulty {
     this.#faults.set(path, script);
   }
 
-  /** Ends all faults and forgets the log; connections of before go on as they began. */
+  /** Ends all faults and clears the log; open connections continue with their faults. */
   heal(): void {
     this.#faults.clear();
     this.throttle.rate = Infinity;
@@ -308,7 +308,7 @@ export class Faulty {
     }
     const length = fault.contentLength === undefined ? body.length : fault.contentLength;
     if (length !== null) headers['Content-Length'] = length;
-    // What follows a body of another length than promised must not be taken for an answer.
+    // Bytes after a body of another length than promised must not be taken for the next answer.
     if (length !== body.length) headers.Connection = 'close';
     return { status, headers, body };
   }
@@ -317,7 +317,7 @@ export class Faulty {
     const own = new Throttle(this.#clock, fault.rate);
     const faults = [fault.truncate, fault.reset, fault.stall].filter((at) => typeof at === 'number');
     const end = Math.min(...faults, body.length);
-    // Slow ones drip.
+    // Slow answers are sent in small steps.
     const step = Math.max(1, Math.min(STEP, Math.floor((fault.rate ?? Infinity) / 100)));
     while (entry.sent < end && !response.destroyed) {
       const to = Math.min(entry.sent + step, end);
@@ -356,12 +356,12 @@ class Throttle {
   async take(bytes: number): Promise<void> {
     const now = this.clock.now();
     this.#free = Math.max(this.#free, now) + (bytes / this.rate) * 1000;
-    // Timers wake up late: what is due soon is due now.
+    // Timers wake up late: waits of up to 2 ms are skipped.
     if (this.#free - now > 2) await this.clock.sleep(this.#free - now);
   }
 }
 
-/** Ends the connection of an answer, once what was sent has had time to arrive. */
+/** Ends the connection of an answer, once its bytes have had time to arrive. */
 async function cut(entry: Logged, response: ServerResponse, reset: boolean): Promise<void> {
   await sleep(LINGER);
   if (entry.state === 'open') entry.state = 'cut';

@@ -1,4 +1,4 @@
-// The object that `generate` returns, on its own: iteration, promise, failures nobody listens to. No browser is needed.
+// The object that `generate` returns, on its own: iteration, promise, unhandled failures. No browser is needed.
 import { expect, test } from '@playwright/test';
 import { MillraceError, packError, unpackError } from '../../npm/errors.ts';
 import { Generation } from '../../npm/generation.ts';
@@ -72,7 +72,7 @@ test('a failure reaches the loop after the pieces before it, and the promise', a
   expect(cleaned).toBe(true);
 });
 
-/** Lets pass what a failure is told in: turns of the event loop and timers, which end in the order in which they began. */
+/** Waits until failures have been reported: several turns of the event loop and timers. */
 async function turns(): Promise<void> {
   for (let turn = 0; turn < 3; turn += 1) {
     await new Promise((done) => setImmediate(done));
@@ -101,7 +101,7 @@ test('a failure is an unhandled rejection only where nobody iterates or awaits',
   }
 });
 
-/** What is told of a failure, by who catches it and by the process, where `consume` takes a generation that fails. */
+/** The reports of a failure, by `consume`'s catch and by the process, where `consume` gets a generation that fails. */
 async function reports(
   fails: 'before' | 'after',
   consume: (generation: Generation) => Promise<unknown>,
@@ -113,7 +113,7 @@ async function reports(
   process.on('unhandledRejection', listener);
   try {
     const { generation, fail } = controlled();
-    // A request that is wrong from the beginning has rejected before anybody can subscribe.
+    // An invalid request rejects before a listener can be attached.
     if (fails === 'before') fail(new Error('wrong'));
     else setImmediate(() => fail(new Error('wrong')));
     await consume(generation).catch(() => told.push('caught'));

@@ -1,4 +1,4 @@
-// Answers that are forced into a form, by the engine itself: two modules of WebAssembly in one Worker, and the kernels.
+// Constrained answers by the engine itself: two modules of WebAssembly in one Worker, and the kernels.
 import { expect, openBlank, test } from './support.ts';
 
 test('schemas, expressions, choices and calls hold; what cannot be enforced says where', async ({ page, site }) => {
@@ -28,7 +28,7 @@ test('schemas, expressions, choices and calls hold; what cannot be enforced says
       { schema },
       { regex: '\\d{3}-[a-f]{4}' },
       { choice: ['yes', 'no'] },
-      // The same again: it is at hand.
+      // The same grammar again, from the cache.
       { schema, temperature: 0 },
     ]) {
       const { text, grammar, finish_reason: reason } = await engine.generate(messages, { ...hot, ...asked });
@@ -49,7 +49,7 @@ test('schemas, expressions, choices and calls hold; what cannot be enforced says
         },
       },
     ];
-    // Nobody asks for a timer: the call is forced.
+    // The question does not ask for a timer: the call is forced.
     const call = await engine.generate([{ role: 'user', content: 'Hello!' }], {
       ...hot,
       tools,
@@ -95,7 +95,7 @@ test('schemas, expressions, choices and calls hold; what cannot be enforced says
   expect(seen.compiled).toMatchObject({ warnings: [] });
   expect(seen.lenient.warnings).toMatchObject([{ pointer: '/properties/ids', keyword: 'uniqueItems' }]);
   expect(seen.refused).toMatchObject(['UNSUPPORTED_SCHEMA', { pointer: '/properties/ids' }]);
-  // Fetched once, and by nobody who does not force anything.
+  // Fetched once, and only for constrained answers.
   expect(fetched.filter((path) => path.endsWith('millrace_grammar_bg.wasm'))).toHaveLength(1);
   expect(fetched.indexOf('/pkg/millrace_grammar_bg.wasm')).toBeGreaterThan(fetched.indexOf('/models/box.gguf'));
 });

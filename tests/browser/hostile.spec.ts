@@ -1,5 +1,5 @@
-// What a hostile world does to downloads and to what is stored: servers that take few connections, imports that fail, site data that is cleared,
-// Workers that end, a network that goes, a device that is lost while a model is loaded, a GPU without memory.
+// Downloads and storage under adverse conditions: servers that take few connections, failing imports, cleared site
+// data, terminated Workers, a lost network, device loss while a model is loaded, a GPU without memory.
 import {
   before,
   download,
@@ -25,7 +25,7 @@ declare global {
   var workers: Worker[];
   /** Resolves once the Worker has waited long enough. */
   var waited: Promise<void>;
-  /** How often Workers were asked whether they are there, and have answered. */
+  /** Number of liveness checks of Workers, and of their answers. */
   var looks: { asked: number; answered: number };
 }
 
@@ -54,7 +54,7 @@ for (const [name, refusal] of REFUSALS) {
       const url = `${faulty.url}${LARGE}`;
       const { error, notes } = await download(tab, url, { shardBytes: MB });
       expect(error).toBeNull();
-      // What may be a fault of the network is tried again for a while first.
+      // Possible faults of the network are retried for a while first.
       if (refusal.status) expect(notes.some((note) => note.includes('going on with'))).toBe(true);
       expect(peak).toBe(most);
       await expectWhole(tab, url, LONG_FILE);
@@ -67,14 +67,14 @@ for (const [name, refusal] of REFUSALS) {
 test('a server that refuses for good keeps what has arrived', async ({ tab, faulty }) => {
   faulty.put(LARGE, LONG_FILE);
   let refuse = true;
-  // One piece in all, and it breaks off in its middle for ever.
+  // A file of one piece, whose download always breaks off in the middle.
   faulty.break(LARGE, ({ n }) => (refuse ? (n === 0 ? { reset: 5 * MB } : { status: 500 }) : null));
   const url = `${faulty.url}${LARGE}`;
   const options = { shardBytes: 32 * MB };
   expect((await download(tab, url, options)).error).toMatchObject({ code: 'NETWORK' });
   const [kept] = await tab.evaluate(() => models.list());
   expect(kept).toMatchObject({ url, complete: false });
-  // A reset takes what the browser had not handed on yet.
+  // A reset drops bytes that the browser had not passed on yet.
   expect(kept!.bytes).toBeGreaterThan(2 * MB);
   refuse = false;
   faulty.log.length = 0;
@@ -86,7 +86,7 @@ test('a server that refuses for good keeps what has arrived', async ({ tab, faul
 test.describe('an import that fails leaves what it was to replace', () => {
   const NEW_FILE = 96 * MB;
 
-  /** Stores the tiny model and imports something else over it; the page aborts once so many bytes are written. */
+  /** Stores the tiny model and imports another file over it; the page aborts once `abortAt` bytes are written. */
   async function importOver(page: Page, url: string, abortAt: number) {
     await download(page, url);
     return page.evaluate(
@@ -202,8 +202,8 @@ test('a signed address that is refused once after it has worked is asked again',
 });
 
 test('without a network it waits for one, and says so', async ({ tab, site, faulty }) => {
-  // What the browser says of its network in a Worker cannot be emulated from outside. Without one the Worker's clock runs fast, and it says when it
-  // has waited for longer than five attempts take.
+  // `navigator.onLine` of a Worker cannot be emulated from outside. While it is offline, the Worker's clock runs fast,
+  // and it reports when it has waited for longer than five attempts take.
   before(
     site,
     `{ let online = true, waited = 0;
@@ -239,7 +239,7 @@ test('without a network it waits for one, and says so', async ({ tab, site, faul
 });
 
 test.describe('a Worker that says nothing more', () => {
-  /** Lets minutes go by for the page until something has settled, ten at most: what it waits for takes a moment on every clock. */
+  /** Advances the page's clock by minutes until `work` has settled, ten at most. */
   const settles = async (page: Page, work: Promise<unknown>): Promise<boolean> => {
     let settled = false;
     const end = work.finally(() => (settled = true)).catch(() => {});
@@ -305,7 +305,7 @@ test.describe('a Worker that says nothing more', () => {
     await devtools.send('Storage.clearDataForOrigin', { origin: new URL(page.url()).origin, storageTypes: 'all' });
     const ended = work.evaluate(({ error }) => error);
     expect(await settles(page, ended), 'the call has ended').toBe(true);
-    // Where the browser lets the write fail, that is the error.
+    // Where the browser fails the write, the error is that.
     expect([null, 'WORKER_LOST', 'STORAGE', 'INTERNAL']).toContain((await ended)?.code ?? null);
     faulty.throttle.rate = Infinity;
     const again = page.evaluate((url) => failure(models.download(url, { shardBytes: 1 << 20 })), url);
@@ -314,7 +314,7 @@ test.describe('a Worker that says nothing more', () => {
     expect(await exported(page, url)).toMatchObject([{ sha256: sha256(LONG_FILE) }]);
   });
 
-  /** Counts the looks for Workers in the page, whose clock can be moved from then on. */
+  /** Counts the page's liveness checks of Workers, and installs a clock that can be advanced. */
   const counted = async (page: Page): Promise<void> => {
     await page.clock.install();
     await page.addInitScript(() => {
@@ -333,7 +333,7 @@ test.describe('a Worker that says nothing more', () => {
     });
   };
 
-  /** Lets a second go by for the page, and as long as it takes for its Workers: their clocks are not moved. */
+  /** Advances the page's clock by a second, and waits for its Workers' answers: their clocks are real. */
   const aSecond = async (page: Page): Promise<void> => {
     await page.clock.runFor(1000);
     await expect.poll(() => page.evaluate(() => looks.asked - looks.answered), { intervals: [5, 10, 20] }).toBe(0);
@@ -345,8 +345,8 @@ test.describe('a Worker that says nothing more', () => {
     await openPage(page, site);
     const url = `${faulty.url}${LARGE}`;
     await page.evaluate((url) => models.download(url), url);
-    // A thread that is blocked for ever cannot be made on purpose: one that never lets go of the model's lock, whatever its page does, is the same
-    // to all others. It waits for a second lock, too, as a blocked one may.
+    // A thread cannot be blocked for ever on purpose: a Worker that never releases the model's lock has the same
+    // effect. It also waits for a second lock, as a blocked one may.
     const free = await page.evaluateHandle(async () => {
       const { locks } = navigator;
       const folder = (await storage.walk())[0]!.path.split('/').slice(0, 2).join('/');
@@ -372,11 +372,11 @@ test.describe('a Worker that says nothing more', () => {
     const removing = page.evaluate((url) => models.remove(url), url).then(() => (removed = true));
     for (let second = 0; second < 30 && !removed; second++) await aSecond(page);
     await removing;
-    // Its name goes last, once nothing is left that it may be given.
+    // The lock that names the Worker is taken away last, once none of its requests is pending.
     expect(await held()).toEqual(expect.arrayContaining([ABANDONED, 'waited for']));
     await free.evaluate((free) => free());
     await expect.poll(() => page.evaluate(async () => (await navigator.locks.query()).pending)).toEqual([]);
-    // It is looked for while somebody waits.
+    // Abandoned Workers are searched while a call waits.
     faulty.throttle.rate = MB / 8;
     const again = page.evaluate((url) => failure(models.download(url)), url);
     for (let second = 0; second < 30 && (await held()).includes(ABANDONED); second++) await aSecond(page);

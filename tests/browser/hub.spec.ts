@@ -1,4 +1,4 @@
-// Models named as on Hugging Face: which file is taken, what is asked for, what a name that leads nowhere says.
+// Models named as on Hugging Face: the chosen file, the requests, and the errors of unknown names.
 import { answer, download, expect, MODEL, test, type Page } from './downloads.ts';
 import { bytesOf } from './support.ts';
 import { content, type Faulty } from './faulty.ts';
@@ -16,7 +16,7 @@ function serve(faulty: Faulty, paths: string[], repo = REPO, revision = 'main'):
   for (const path of paths) faulty.put(`/${repo}/resolve/${revision}/${path}`, MODEL);
 }
 
-/** What a name is resolved to. */
+/** The address that a name is resolved to. */
 const planned = (page: Page, options: Record<string, unknown>): Promise<string | undefined> =>
   page.evaluate(async (options) => {
     try {
@@ -94,14 +94,14 @@ test('a model that is loaded by its name is kept, and found again without a netw
     cached: true,
   });
   expect(faulty.log).toEqual([]);
-  // Under another name there is a list to ask for: without it what is stored has to do.
+  // Another name needs the repository's list: without it the stored model is used.
   expect(await answer(tab, { model: REPO, hub })).toMatchObject({ error: null, tokens: greedy, cached: true });
 });
 
 const EYES = content(bytesOf('tests/data/oracle/lfm2vl-gguf/mmproj-model.gguf'));
 const SEEING = content(bytesOf('tests/data/oracle/lfm2vl-gguf/model.gguf'));
 
-/** Loads a model on the CPU and shows it a picture: whether it reads them, and of how many files it is stored. */
+/** Loads a model on the CPU and shows it a picture. Returns whether it reads pictures, and its stored files. */
 const reads = (page: Page, options: Record<string, unknown>) =>
   page.evaluate(async (options) => {
     try {
@@ -143,7 +143,7 @@ test('what reads pictures is found in the repository, kept with its model and re
   const url = `${base}eyes-Q8_0.gguf`;
   const warnings: string[] = [];
   tab.on('console', (message) => message.type() === 'warning' && warnings.push(message.text()));
-  // A file that is no such thing, whatever its name says, is left out, and that is told.
+  // A file that is no vision tower despite its name is left out, with a warning.
   expect(await planned(tab, { model: REPO, hub, device: 'cpu' })).toBe(url);
   expect(warnings.join()).toMatch(/mmproj-eyes-Q8_0\.gguf of .* the model is loaded without it and reads no pictures/);
   for (const name of ['BF16', 'F16', 'Q8_0']) faulty.put(`/${REPO}/resolve/main/mmproj-eyes-${name}.gguf`, EYES);
@@ -161,7 +161,7 @@ test('what reads pictures is found in the repository, kept with its model and re
   );
   const stored = [[url, 'eyes-Q8_0.gguf', 'mmproj-eyes-Q8_0.gguf']];
   expect(await reads(tab, { model: REPO, hub })).toEqual({ pictures: true, said: '2', cached: false, stored });
-  // Everything by its name again, and by the address that is listed, without a request.
+  // By its name again, and by the listed address, without a request.
   faulty.log.length = 0;
   for (const model of [REPO, url])
     expect(await reads(tab, { model, hub: model === REPO ? hub : undefined })).toEqual({
@@ -188,7 +188,7 @@ test('what reads pictures has an address of its own; a model that is stored with
   const without = { pictures: false, said: 'UNSUPPORTED_MODEL', cached: false, stored: [[url, 'eyes.gguf']] };
   expect(await reads(tab, { model: url })).toEqual(without);
   faulty.log.length = 0;
-  // In either order, as files are.
+  // In any order, as local files.
   const model = [`${faulty.url}/other/mmproj.gguf`, url];
   const stored = [[url, 'eyes.gguf', 'mmproj.gguf']];
   expect(await reads(tab, { model })).toEqual({ pictures: true, said: '2', cached: false, stored });
@@ -206,7 +206,7 @@ test('what reads pictures has an address of its own; a model that is stored with
     [`${url}#mmproj=`, /^BAD_OPTION: .*beside the model, or its address/],
   ] as const)
     expect(await reads(tab, { model })).toMatch(said);
-  // What could not be added has taken nothing away.
+  // A failed addition has removed nothing.
   expect(await reads(tab, { model: url })).toMatchObject({ pictures: true, cached: true, stored });
 });
 

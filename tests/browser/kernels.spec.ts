@@ -1,6 +1,7 @@
-// Kernel variants in this browser against their twins on the CPU. A GPU in software takes about a second to compile a pipeline: so many variants run, one
-// case of each, that every value of every axis is among them, and every type of weights with every type of activations; in test:long all cases of all
-// variants. Natively more of them run always. What the browser cannot run, and how many stand for the others, is tests/data/kernels_left_out.json's.
+// Kernel variants in this browser against their twins on the CPU. A GPU in software takes about a second to compile a
+// pipeline: enough variants run, one case of each, to cover every value of every axis, and every type of weights with
+// every type of activations; in test:long all cases of all variants. The native tests always run more. The numbers of
+// variants that the browser cannot run, and of those that run, are in tests/data/kernels_left_out.json.
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KernelBenchRow, KernelRow } from '../../npm/millrace.js';
@@ -178,7 +179,7 @@ test('all kernels agree with their twins', async ({ page, site }) => {
     Record<string, number>
   >;
   expect(leftOut).toEqual(tables.SwiftShader);
-  // What is not left out has passed: every case, and that it does nothing once a generation has ended.
+  // All other variants have passed: every case, and that they do nothing once a generation has ended.
   const ran = results.rows.filter((row) => row.status === 'pass');
   expect(names(ran).size).toBe(
     LONG ? tables.variants!.all! - skipped.length : tables.variants!['cover on SwiftShader'],

@@ -1,4 +1,4 @@
-// The browser is killed at random moments of a download: what it had kept is there when it comes back, and what arrives in the end is right.
+// The browser is killed at random moments of a download: stored pieces survive, and the final content is right.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,11 +18,14 @@ const {
   ? { kills: 50, length: 200_000_000, shard: 4 * MB, rate: 40_000_000 }
   : { kills: 2, length: 20_000_000, shard: MB, rate: 10_000_000 };
 const CONNECTIONS = 4;
-/** What a killed browser may lose: the piece at hand of each connection, and what its sockets and pipes had buffered. */
+/** Bytes that a killed browser may lose: the current piece of each connection, and buffers of its sockets and pipes. */
 const PROMISED = CONNECTIONS * SHARD;
 const BUFFERED = CONNECTIONS * 2 * MB;
 
-/** Starts a download that nobody may see the end of. The page then has `ended`: null while it runs, else `whole` or the error. */
+/**
+ * Starts a download without a wait for its end. The page then has `ended`: null while it runs, else `whole` or the
+ * error.
+ */
 async function begin(page: Page, url: string): Promise<void> {
   await page.evaluate(
     ({ url, shardBytes, connections }) => {
@@ -61,7 +64,7 @@ test(`a browser that is killed ${KILLS} times in the midst of a download goes on
   let context = await launch(folder);
   try {
     let done = 0;
-    // A download may be whole before all kills are used up: then another file is next.
+    // A download may be complete before all kills are done: then another file follows.
     for (let round = 0; round === 0 || done < KILLS; round++) {
       const file = generated(seed + round, LENGTH);
       const path = `/killed-${round}.bin`;
@@ -87,7 +90,7 @@ test(`a browser that is killed ${KILLS} times in the midst of a download goes on
         await kill(context, folder);
         kills++;
         done++;
-        // What was on its way when the browser ended still counts.
+        // Bytes in flight when the browser ended still count.
         await expect.poll(() => faulty.of(path).some(({ state }) => state === 'open')).toBe(false);
         context = await launch(folder);
         page = await open(context, site);

@@ -1,10 +1,10 @@
-// Browsers that are killed, and chance that can be repeated.
+// Killing of browsers, and repeatable randomness.
 import { execFileSync } from 'node:child_process';
 import { chromium, type BrowserContext } from '@playwright/test';
 import { browserFlags, findBrowser } from '../../scripts/lib/browser.mjs';
 import { expect } from './downloads.ts';
 
-/** The seed of a test that goes by chance: MILLRACE_SEED, or another each time, which is said. */
+/** The seed of a random test: MILLRACE_SEED, or a new one each time, which is printed. */
 export function seedOf(what: string): number {
   const seed = Number(process.env.MILLRACE_SEED ?? Date.now() % 1_000_000);
   console.log(`${what}: seed ${seed} (MILLRACE_SEED=${seed} repeats it)`);

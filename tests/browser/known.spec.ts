@@ -1,4 +1,4 @@
-// What the picker says of a model before anything of it is fetched.
+// The picker's verdict on a model before anything of it is fetched.
 import { expect, test } from '@playwright/test';
 import { type Device, verdict } from '../../www/src/shared/fit.ts';
 import { KNOWN, nameOf } from '../../www/src/shared/known.ts';
@@ -44,7 +44,7 @@ test('the list has files by https, this year’s first, then the smallest, each 
       /^https:\/\/huggingface\.co\/[\w.-]+\/[\w.-]+\/resolve\/main\/[\w.-]+\.gguf(#mmproj=mmproj-[\w.-]+\.gguf)?$/,
     );
     expect(nameOf(url)).toBe(name);
-    // As it is stored.
+    // By the address under which it is stored.
     expect(nameOf(url.split('#')[0]!)).toBe(name);
   }
 });

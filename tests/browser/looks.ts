@@ -1,4 +1,4 @@
-// How a page looks, into the report, and whether everybody can use it.
+// Screenshots of pages for the report, and checks of accessibility.
 import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from './support.ts';
 
@@ -13,7 +13,7 @@ export async function accessible(page: Page): Promise<void> {
   const { violations, incomplete } = await new AxeBuilder({ page })
     .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'])
     .analyze();
-  // Text in its background's colour may be meant to be hidden, axe says: here none is.
+  // axe reports text in its background's colour as incomplete, since it may be hidden on purpose: here none is.
   const invisible = incomplete
     .filter(({ id }) => id === 'color-contrast')
     .map((rule) => ({

@@ -1,4 +1,4 @@
-// The decode loop's promises: how often the host speaks with the GPU, and that everything runs there.
+// The decode loop's promises: the number of the host's calls of the GPU, and that all kernels run there.
 import { expect, test } from './support.ts';
 
 test('with 16 tokens a readback: at most one submit a token, one readback of 16 ids each, nothing created', async ({
@@ -22,7 +22,7 @@ test('a step of the plan is a dispatch on the GPU, and says why it is what it is
     return { plan: engine.info.plan, counters };
   });
   expect(plan.filter((step) => step.reason === '' || step.kernel === '' || step.variant === '')).toEqual([]);
-  // Greedy decoding leaves out what only a temperature needs; the first token is sampled from the prompt's logits.
+  // Greedy decoding leaves out the stages of a temperature; the first token is sampled from the prompt's logits.
   const left = ['logit_stats', 'tally', 'narrow', 'threshold', 'penalize', 'logprobs', 'logprobs_append'];
   const steps = plan.filter((step) => step.pass === 'decode' && !left.includes(step.kernel));
   const sampling = steps.filter((step) => step.step.startsWith('sample.')).length;

@@ -1,4 +1,5 @@
-// OpenAI's shapes: parameters and answers on an engine that is told what to say, without a browser. tests/package has the official client in a page.
+// OpenAI's shapes: parameters and answers on a stand-in engine, without a browser. tests/package has the official
+// client in a page.
 import { expect, test as plain } from '@playwright/test';
 import OpenAI from 'openai';
 import type { Engine } from '../../npm/engine.ts';
@@ -223,7 +224,7 @@ plain('penalties, bias and log probabilities', async () => {
   }))
     offsets.push(...(choices[0]?.logprobs?.text_offset ?? []));
   expect(offsets).toEqual([0, 1, 0, 1]);
-  // Without being asked for, there are none.
+  // Not asked for, there are none.
   expect((await new ChatCompletions(fake([['a']]).engine).create(HELLO)).choices[0]!.logprobs).toBeNull();
 });
 
@@ -433,7 +434,7 @@ plain('parse reads answers and the arguments of strict tools, by the schemas of 
   const response_format = zodResponseFormat(z.object({ at: z.iso.date() }), 'at');
   const parsed = async (params: object) => (await chat.parse({ ...HELLO, ...params })).choices[0]!.message;
   expect((await parsed({ response_format })).parsed).toEqual({ at: '2026-11-24' });
-  // What does not satisfy it is the helper's error.
+  // JSON that does not satisfy the schema is the helper's error.
   await expect(parsed({ response_format })).rejects.toThrow(/invalid_type/);
   expect((await parsed({})).parsed).toBeNull();
   const strict = zodFunction({ name: 'time', parameters: z.object({ zone: z.string() }) });
@@ -468,7 +469,7 @@ plain('calls that are forced: all of tool_choice, and how their answers end', as
   ]);
   const cut = await chat.create({ ...HELLO, tools: TOOLS, tool_choice: 'required', max_tokens: call.length });
   expect(cut.choices[0]!.finish_reason).toBe('length');
-  // The engine knows words for it, which no tool may then be called by.
+  // The engine's own values of the option are no valid names of tools.
   await expect(
     chat.create({ ...HELLO, tools: TOOLS, tool_choice: { type: 'function', function: { name: 'auto' } } }),
   ).rejects.toMatchObject({ code: 'BAD_OPTION', data: { option: 'tool_choice' } });
@@ -515,7 +516,7 @@ plain('a stream of the engine ends at once, also while a chunk is awaited', asyn
     const stream = await new ChatCompletions(engine).create({ ...HELLO, stream: true }, { signal: signal ?? null });
     return { said, running, stream, iterator: stream[Symbol.asyncIterator]() };
   };
-  // Nothing comes any more of what was said before.
+  // After the end no earlier pieces arrive.
   const left = await begin();
   await left.iterator.next();
   await expect.poll(left.running).toBe(1);

@@ -1,4 +1,5 @@
-// How streams end under OpenAI's client and plain `fetch`: the same steps, on a server over HTTP and on an engine's `fetch`, have the same outcome.
+// The ends of streams with OpenAI's client and plain `fetch`: equal steps, on a server over HTTP and on an engine's
+// `fetch`, have equal outcomes.
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from '@playwright/test';
@@ -9,19 +10,19 @@ import { collect, Endless, fake } from './fake.ts';
 import { test as page, TINY } from './support.ts';
 
 declare global {
-  /** In the page: generations that were asked for, and those that have ended. */
+  /** In the page: the numbers of started and of ended generations. */
   var counts: { asked: number; ended: number };
 }
 
-// What waits for ever is wrong.
+// A step that hangs is a failure.
 test.describe.configure({ timeout: 60_000 });
 
-/** Whoever answers, and what it says: nothing before `said.more()`. */
+/** The answering side, an engine or a server, and its answer: nothing before `said.more()`. */
 interface World {
   said: Endless;
   fetch: typeof fetch;
   base: string;
-  /** Answers that go on. */
+  /** The number of running answers. */
   running: () => number;
   close: () => void;
 }
@@ -42,7 +43,7 @@ async function engine(): Promise<World> {
   };
 }
 
-/** A server that says the same. As an engine's, its answer begins with the first piece. */
+/** A server with the same answer, which begins with the first piece, as an engine's. */
 async function server(): Promise<World> {
   const said = new Endless();
   let running = 0;
@@ -79,20 +80,20 @@ async function server(): Promise<World> {
 const clientOf = ({ base, fetch }: World): OpenAI =>
   new OpenAI({ apiKey: 'none', baseURL: base, fetch, maxRetries: 0, dangerouslyAllowBrowser: true });
 
-/** What a promise came to: its value, or the name of what it rejects with. */
+/** The outcome of a promise: its value, or the name of its error. */
 const outcome = async (work: PromiseLike<unknown>): Promise<unknown> => {
   try {
     return await work;
   } catch (error) {
     if (!(error instanceof Error)) return `threw ${String(error)}`;
-    // Of OpenAI's errors the classes say which, as far as a bundler has left their names.
+    // OpenAI's errors are told by their classes, as far as a bundler has left their names.
     return `threw ${error.name === 'Error' ? error.constructor.name.replace(/^_/, '') : error.name}`;
   }
 };
 
 const isRunning = (world: World) => expect.poll(world.running).toBe(1);
 
-/** The texts of a stream until `leave` says so, a piece at a time; and what the loop threw. */
+/** The texts of a stream, a piece at a time, until `leave` returns true; and the error of the loop. */
 async function read(
   { said }: World,
   stream: AsyncIterable<OpenAI.ChatCompletionChunk>,
@@ -120,7 +121,7 @@ const streamed = async (world: World, { signal }: { signal?: AbortSignal } = {})
 };
 const second = (texts: readonly string[]): boolean => texts.length === 2;
 
-/** What is done with OpenAI's client, and what comes of it. */
+/** Steps with OpenAI's client, and their outcomes. */
 const CLIENT: Record<string, [Step, unknown]> = {
   'a signal that was aborted before': [
     async (world, controller) => {
@@ -289,7 +290,7 @@ const begun = (world: World, given: { signal?: AbortSignal } = {}): Promise<Resp
   return asked(world, given);
 };
 
-/** What is done with `fetch` alone. */
+/** Steps with `fetch` alone, and their outcomes. */
 const PLAIN: Record<string, [Step, unknown]> = {
   'a signal that was aborted before': [
     async (world, controller) => {
@@ -407,7 +408,7 @@ for (const [by, steps] of Object.entries({ 'OpenAI’s client': CLIENT, 'plain f
 }
 
 test('a stream that nobody holds any more is stopped, whatever its signal is', async () => {
-  // It lives on.
+  // The signal outlives the stream.
   const controller = new AbortController();
   const readOne = async (iterator: AsyncIterator<unknown>): Promise<void> => void (await iterator.next());
   const steps: Record<string, (world: World, chat: ChatCompletions) => Promise<void>> = {
@@ -431,7 +432,7 @@ test('a stream that nobody holds any more is stopped, whatever its signal is', a
     const world = { said, fetch: ((input, init) => respondTo(engine, input, init)) as typeof fetch };
     await step({ ...world, base: 'http://millrace/v1', running, close: () => {} }, new ChatCompletions(engine));
     expect(running(), name).toBe(1);
-    // Whoever waits for a piece is held by the engine until it comes.
+    // The engine keeps a pending read alive until its piece comes.
     for (let i = 0; i < 3; i += 1) said.more();
     await expect
       .poll(() => {
@@ -467,7 +468,7 @@ page('in a page: an abort fails the body at once, and what nobody holds is stopp
       generation.then(end, end);
       return generation;
     };
-    // So many that the last does not end by itself.
+    // Too many to end by themselves.
     const body = JSON.stringify({ prompt: 'x', max_tokens: 400, n: 128, stream: true });
     const ask = (init: RequestInit = {}) => engine.fetch('/v1/completions', { method: 'POST', body, ...init });
     const controller = new AbortController();

@@ -1,10 +1,10 @@
-// Every row of options.toml is asked of both sides, the package's check and the engine's own, at its bounds, outside, and with other kinds of values:
-// they refuse the same, in the same words.
+// Every row of options.toml is tested on both sides, the package's check and the engine's own, at its bounds, outside,
+// and with other kinds of values: both refuse the same values, with the same message.
 import { wrongOf, type Row } from '../../npm/check.ts';
 import { BENCH, FETCHING, GENERATE, LOAD, PLAN } from '../../npm/options.generated.ts';
 import { bytesOf, expect, openBlank, TINY, test } from './support.ts';
 
-/** What only the page looks at, and what is looked at by its content. */
+/** Kinds that only the page checks, or that are checked by their content. */
 const PAGE = ['callback', 'signal', 'control', 'worker', 'model', 'file'];
 
 const ANY = [
@@ -34,7 +34,7 @@ function values(row: Row): unknown[] {
   const edges = [least, above, most].filter((edge) => edge !== undefined);
   switch (kind) {
     case 'number': {
-      // Also what rounds onto a bound, and what rounds to 0, as f32.
+      // Also numbers that round to a bound, and to 0, as f32.
       const near = edges.flatMap((edge) => [1, -1].map((sign) => edge + sign * 2 ** -20 * Math.max(1, Math.abs(edge))));
       return [
         ...edges,
@@ -87,7 +87,7 @@ function values(row: Row): unknown[] {
   }
 }
 
-/** What both say of a value up to what was given, which each says as its language does; null where it may be. */
+/** A message without its rendering of the given value, which differs by language; null where the value is valid. */
 const plain = (message: string | null): string | null => message?.replace(/, not .*$/s, ', not …') ?? null;
 
 test('both sides of the table refuse the same, in the same words', async ({ page, site }) => {
@@ -117,7 +117,7 @@ test('both sides of the table refuse the same, in the same words', async ({ page
         generate: (o) => engine.generate({ tokens: [1], maxTokens: 1, logits: true, ...o }, ignore, ignore, ended),
         bench: (o) => wasm.bench({ shape: 'no such shape', ...o }, ignore, ended),
       };
-      /** What is wrong with an option, where its reader says so; what happens later is of no matter. */
+      /** The error of an option's check; later errors do not matter. */
       const asked = async (what: string, name: string, value: unknown): Promise<string | null> => {
         try {
           await asks[what]!({ [name]: value });
@@ -141,7 +141,7 @@ test('both sides of the table refuse the same, in the same words', async ({ page
   let asked = 0;
   for (const [what, rows] of tables) {
     for (const [name, row] of Object.entries(rows)) {
-      // These of a load, a plan and a download are the package's own.
+      // These options of a load, a plan and a download are the package's own.
       if (PAGE.includes(row.kind) || (what !== 'bench' && ['tune', 'file', 'hub', 'beside'].includes(name))) continue;
       const list = values(row);
       const engine = await page.evaluate(
@@ -156,7 +156,7 @@ test('both sides of the table refuse the same, in the same words', async ({ page
       const both = list.map((value, i) => ({ value, engine: plain(engine[i]!) }));
       const mine = list.map((value) => ({ value, engine: plain(wrongOf(row, value)) }));
       expect(both, `${what}: ${name}`).toEqual(mine);
-      // A row that takes everything, or nothing, is asked wrongly.
+      // Every row must accept and refuse some of the values.
       expect(new Set(mine.map(({ engine }) => engine === null)).size, `${what}: ${name}`).toBe(2);
       asked += list.length;
     }

@@ -7,9 +7,12 @@ import { BOX, bytesOf, expect, test as base, TINY, type Page, type Site, onlyLon
 
 /** Globals of that Worker. */
 declare global {
-  /** Names of the Workers that were started from there. */
+  /** Names of the Workers that this Worker has started. */
   var started: string[];
-  /** GPU devices that were opened there, and how many are left once so many of them have gone, or two minutes. */
+  /**
+   * GPU devices that were opened here; `left` resolves to the number of open ones once at most `most` are, or after two
+   * minutes.
+   */
   var devices: GPUDevice[];
   var left: (most: number) => Promise<number>;
 }
@@ -82,7 +85,7 @@ test('the same answers as in a Worker of the package’s, whose script is not ev
   const { results, pieces, places, saved, phases, workers, info } = await thread.evaluate(
     async ([model, prompt, options]) => {
       const phases = new Set<string>();
-      // Fetched by the caller's own function, and kept nowhere.
+      // Fetched by the caller's own function, and not stored.
       const fetchOwn = (
         url: string,
         init: { headers: Record<string, string>; signal: AbortSignal },
@@ -317,7 +320,7 @@ test('two engines at a time; one is disposed of in the middle of an answer, the 
   expect(outcome).toMatchObject({ between: 1, last: 0 });
 });
 
-/** The WebAssembly memory that loading again may add once two engines have come and gone, in bytes: what is freed is used again. */
+/** The most bytes of WebAssembly memory that a further load may add after two loads: freed memory is reused. */
 const GROWTH = 1 << 20;
 
 onlyLong(test)('loading and disposing again and again keeps neither devices nor memory', async ({ thread }) => {

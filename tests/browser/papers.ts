@@ -22,12 +22,12 @@ export function pdf(pages: readonly (readonly [text: string, size: number][])[],
     add(`<< /Length ${content.length} >>\nstream\n${content}\nendstream`);
   }
   add('<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>');
-  // No password opens it: what should follow from the right one is arbitrary.
+  // No password opens it: the hashes are arbitrary.
   if (encrypted) add(`<< /Filter /Standard /V 1 /R 2 /P -4 /O <${'ab'.repeat(32)}> /U <${'cd'.repeat(32)}> >>`);
   return assembled(objects, encrypted);
 }
 
-/** A page whose letters are named by a table that the file does not bring along, as those of many Japanese files are. */
+/** A page whose character map is not embedded, as in many Japanese files. */
 export const JAPANESE = assembled([
   '<< /Type /Catalog /Pages 2 0 R >>',
   '<< /Type /Pages /Kids [3 0 R] /Count 1 >>',
@@ -88,7 +88,7 @@ Slugs are collected in the evening. Beer traps did not help last year, copper ba
 The key of the greenhouse lies below the third flower pot.
 `;
 
-/** What a page has that must neither run nor be read. */
+/** An HTML page with parts that must neither run nor be read. */
 export const PAGE = `<!doctype html><html><head><title>Lighthouse</title><script>globalThis.broken = true</script></head><body>
 <nav><a href="x">Home of everything</a></nav><img src="missing.png" onerror="globalThis.broken = true">
 <h1>The lighthouse</h1><p>The lamp of the lighthouse was lit with <b>rape oil</b> until 1921, with electric current since.</p>

@@ -1,4 +1,5 @@
-// The engine in the browser against references: small random models from Hugging Face transformers, the model in the box from PyTorch.
+// The engine in the browser against references: small random models against Hugging Face transformers, the bundled
+// model against PyTorch.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Message } from '../../npm/index.ts';
@@ -17,8 +18,8 @@ interface Expected {
 /** Largest |difference| allowed, relative to the row's largest |logit|. */
 const TOLERANCE = 3e-5;
 
-// Natively all of them run always. Here, where a GPU in software takes a second for a pipeline, those that between them use every kind of step; the
-// others with the long tests.
+// The native tests run all fixtures. Here, where a GPU in software takes a second for a pipeline, run those that
+// together have every kind of step; the others with the long tests.
 const QUICK = [
   'gemma2-gguf',
   'gguf-mixed',
@@ -73,7 +74,7 @@ for (const name of fixtures) {
 interface Question {
   messages: Message[];
   tools: object[];
-  /** What PyTorch answers, greedily, with the weights of the shipped file. */
+  /** PyTorch's greedy answer with the weights of the shipped file. */
   reference_text: string;
 }
 

@@ -1,4 +1,5 @@
-// Pictures in messages, from what a page has to tokens, against transformers on a small random model (tests/data/oracle/lfm2vl-hf).
+// Pictures in messages, from a page's objects to tokens, against transformers on a small random model
+// (tests/data/oracle/lfm2vl-hf).
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Message, MessagePart, MillraceError } from '../../npm/index.ts';
@@ -119,7 +120,8 @@ test('conversations with pictures are those of transformers, whatever form the p
         await wrong({ width: 0, height: 5, data: new Uint8Array(0) }),
         await wrong(7),
       ];
-      // A picture in the result of a tool is read as one in a question: there it would not, the words are the same and the answer is another.
+      // A picture in a tool's result is read as one in a question: if it were not, the prompt's text would be the same
+      // but the answer another.
       const shown = pixels({ width: 64, height: 64, seed: 2 });
       const called = (content: Message['content'] | MessagePart[]): Message[] => [
         { role: 'user', content: 'Look.' },
@@ -157,7 +159,7 @@ test('conversations with pictures are those of transformers, whatever form the p
       const both = await Engine.load({ model: given, lane: 'exact', device: 'cpu', cache: false });
       const gguf = {
         pictures: [both, without].map(({ info }) => info.model.pictures),
-        // Of a file that says nothing of sizes: 64 rows at least, and the two tokens around them.
+        // A file without sizes: at least 64 rows, and the two tokens around them.
         size: await both.imageTokens(64, 64),
         read: (
           await both.generate(
@@ -235,7 +237,7 @@ test('a picture is decoded once for all turns, whatever it comes as; the oldest 
   }, small);
   await expect.poll(() => count).toBe(1);
   expect(first[0]).toBe(first[2]);
-  // 3,000 x 3,000 pixels are 36 MB: of two of them the latest stays, and the small one does not.
+  // 3,000 x 3,000 pixels are 36 MB: the cache keeps the latest of two such pictures, and not the small one.
   const large = await counts.evaluateHandle(({ encoded }) =>
     Promise.all(['green', 'blue'].map((c) => encoded(3000, 3000, c))),
   );

@@ -1,4 +1,4 @@
-// What a load would take, before a byte of the weights is fetched; and what the page hears where the browser has removed what was stored.
+// Plans of loads, before a byte of the weights is fetched; and the notice where the browser has evicted a stored model.
 import { content } from './faulty.ts';
 import { answer, download, expect, FILE, MODEL, storedFiles, test } from './downloads.ts';
 import { bytesOf, TINY } from './support.ts';
@@ -23,7 +23,7 @@ test('a plan reads the header alone and keeps nothing', async ({ tab, faulty }) 
   expect(faulty.sent).toBeLessThan(box.length / 4);
   expect((await storedFiles(tab)).pieces).toEqual([]);
 
-  // Less memory than it takes: what would fit, and that it does.
+  // Less memory than needed: the alternatives, and that they fit.
   const small = await tab.evaluate(({ model, memory }) => Engine.plan({ model, shardBytes: 1 << 20, memory }), {
     model: url,
     memory: Math.floor(plan.memory.total - plan.memory.kv / 4),
@@ -48,7 +48,7 @@ test('on a phone a model gets the context that fits, and what cannot fit is refu
   const box = content(bytesOf('www/models/box.gguf'));
   faulty.put(BIG, box);
   const url = `${faulty.url}${BIG}`;
-  /** As an Android phone with so many bytes of memory; of which a third is for the model. */
+  /** Emulates an Android phone with `bytes` bytes of memory, a third of which is for the model. */
   const phone = (bytes: number) =>
     tab.evaluate(
       (gigabytes) => {
@@ -229,7 +229,7 @@ test('of a large file the header comes first: what cannot run is an error before
     engine.dispose();
     return steps;
   }, `${faulty.url}/large.gguf`);
-  // Nothing of the rest has been asked for before the kernels are being compiled.
+  // The rest is not requested before the kernels are being compiled.
   const compile = steps.findIndex((step) => step.startsWith('compile'));
   const arrived = steps
     .slice(0, compile)
@@ -246,7 +246,7 @@ test('of a large file the header comes first: what cannot run is an error before
 test('what the browser has removed is noticed, explained and fetched again', async ({ tab, faulty, greedy }) => {
   const model = `${faulty.url}${FILE}`;
   expect(await answer(tab, { model })).toMatchObject({ error: null, tokens: greedy });
-  // As a browser that needs space does it: all at once.
+  // Evicts everything at once, as a browser that needs space does.
   const evict = async (): Promise<boolean> => {
     const root = await navigator.storage.getDirectory();
     return root.removeEntry('millrace', { recursive: true }).then(
@@ -254,7 +254,7 @@ test('what the browser has removed is noticed, explained and fetched again', asy
       () => false,
     );
   };
-  // A disposed engine's Workers take a moment to end, and with them their hold on the files.
+  // A disposed engine's Workers take a moment to end and to release the files.
   await expect.poll(() => tab.evaluate(evict)).toBe(true);
   const { notes, storage } = await tab.evaluate(async (model) => {
     const notes: (string | undefined)[] = [];
@@ -268,7 +268,7 @@ test('what the browser has removed is noticed, explained and fetched again', asy
   }, model);
   expect(storage).toMatchObject({ kind: 'opfs', cached: false, evicted: true });
   expect(notes.join()).toContain('removed the stored copy');
-  // What was removed on purpose is no surprise.
+  // A model that was removed on purpose causes no notice.
   await tab.evaluate((model) => models.remove(model), model);
   expect(
     await tab.evaluate(async (model) => {

@@ -1,4 +1,4 @@
-// Whose turn it is: the queue on its own, which needs no browser, and that of an engine over all its conversations.
+// The queue on its own, which needs no browser, and that of an engine over all its conversations.
 import { Queue } from '../../npm/queue.ts';
 import { expect, openBlank, test, TINY } from './support.ts';
 
@@ -29,7 +29,7 @@ test.describe('the queue', () => {
       );
       return result;
     };
-    /** What has happened since the last look. */
+    /** The events since the last call. */
     const heard = async (): Promise<string[]> => {
       await new Promise((done) => setTimeout(done));
       return log.splice(0);
@@ -151,7 +151,7 @@ test.describe('the queue', () => {
       const b = new AbortController();
       const d = new AbortController();
       void enter('a');
-      // Leaves as its turn comes, and takes d with it.
+      // Aborts itself and d as its turn comes.
       void enter('b', b.signal, (ahead) => {
         if (ahead === 0) for (const one of [d, b]) one.abort();
       }).catch(() => {});
@@ -177,7 +177,7 @@ test.describe('the queue', () => {
 test.describe('an engine', () => {
   test('serves all its conversations in order, and tells each its place', async ({ tiny }) => {
     const { order, places, asked, errors } = await tiny.evaluate(async () => {
-      // What answers in OpenAI's shapes is loaded when it is first asked.
+      // The code of OpenAI's shapes is loaded at the first call.
       await engine.fetch('/models');
       const options = { maxTokens: 6, temperature: 0, ignoreEos: true };
       const fork = await engine.fork();
@@ -207,7 +207,7 @@ test.describe('an engine', () => {
       const leaves = new AbortController();
       const a = run('a', engine);
       const b = run('b', fork, { signal: leaves.signal });
-      // Too long for the context: an error when its turn comes.
+      // Too long for the context: fails when its turn comes.
       const c = engine.generate(
         { tokens: Array.from({ length: engine.info.context }, () => 1) },
         { onProgress: ({ phase, ahead }) => void (places.c ??= []).push(phase === 'queue' ? ahead : phase) },
@@ -265,7 +265,7 @@ test.describe('an engine', () => {
     }, TINY);
     expect(together).toEqual(alone);
     expect({ choices, concurrency, places }).toEqual({ choices: 2, concurrency: 2, places: [1, 0] });
-    // Two side by side, the third after one of them.
+    // Two at one time, the third after one of them.
     expect(order.indexOf(1)).toBeLessThan(order.lastIndexOf(0));
     expect(order.indexOf(2)).toBeGreaterThan(Math.min(order.lastIndexOf(0), order.lastIndexOf(1)));
   });

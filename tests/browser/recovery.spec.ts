@@ -1,4 +1,5 @@
-// What a download leaves behind and goes on from: pauses, aborts, closed pages, damaged storage; and what `models` does with what is stored.
+// Resumption of downloads: after pauses, aborts, closed pages, damaged storage; and the operations of `models` on
+// stored ones.
 import {
   answer,
   before,
@@ -50,7 +51,7 @@ test.describe('a download that is interrupted', () => {
         while (loaded < 3 << 20) await sleep(5);
         control.pause();
         states.push(control.paused);
-        // What is under way arrives while another model is fetched; while it is fetched once more nothing does.
+        // Pieces in flight arrive while another model is fetched; none arrive while it is fetched once more.
         await models.download(other!, { shardBytes: 1 << 20 });
         const before = loaded;
         await models.remove(other!);
@@ -75,7 +76,7 @@ test.describe('a download that is interrupted', () => {
         const control = new DownloadControl();
         control.pause();
         const work = models.download(url!, { shardBytes: 65_536, download: control });
-        // Whoever is not paused comes and goes meanwhile.
+        // Other downloads run meanwhile.
         await models.download(other!, { shardBytes: 65_536 });
         Object.assign(globalThis, { control, work });
       },
@@ -99,7 +100,7 @@ test.describe('a download that is interrupted', () => {
         models.download(model, { shardBytes: 65_536, download: control, signal: controller.signal }),
       );
       control.pause();
-      // The Worker answers in order: it has begun, and heard that it is to wait.
+      // The Worker answers in order: the download has begun and been paused by then.
       await models.list();
       controller.abort();
       return work;
@@ -119,7 +120,7 @@ test.describe('a download that is interrupted', () => {
         const [model] = await tab.evaluate(() => models.list());
         expect(model).toMatchObject({ url, complete: false, total: LONG_FILE.length });
         kept = model!.bytes;
-        // What has arrived of a piece that is not whole is kept as well.
+        // The bytes of an incomplete piece are kept too.
         expect(kept).toBeGreaterThanOrEqual(8 * MB - 64_000);
       }).toPass({ timeout: 5000 });
       const { pieces } = await storedFiles(tab);
@@ -177,7 +178,7 @@ test.describe('a download that is interrupted', () => {
     await expectWhole(tab, url);
   });
 
-  /** Closes the page in the midst of a download, without a farewell. */
+  /** Closes the page during a download, without an abort. */
   async function closed(tab: Parameters<typeof download>[0], url: string): Promise<void> {
     await tab.evaluate((url) => {
       const seen = new Promise<void>(
@@ -294,7 +295,7 @@ test.describe('a stored model that is damaged', () => {
       error: null,
       tokens: greedy,
     });
-    // Beside that, one look whether the manifest is still the same.
+    // Apart from that, one request checks whether the manifest has changed.
     expect(faulty.log.filter(({ path }) => path === MANIFEST).map(({ sent }) => sent)).toEqual([1]);
     expect(faulty.log.filter(({ path }) => path !== MANIFEST).map(({ path }) => path)).toEqual([
       expect.stringMatching(/shard-\d+-of-00010\.bin$/),
@@ -368,7 +369,7 @@ test.describe('what is stored', () => {
     await tab.evaluate((url) => models.remove(url), urls[1]!);
     expect(await tab.evaluate(() => models.list())).toEqual([]);
     expect((await storedFiles(tab)).pieces).toEqual([]);
-    // What is not there is removed already.
+    // Removing a missing model succeeds.
     await tab.evaluate((url) => models.remove(url), urls[0]!);
   });
 
@@ -378,7 +379,7 @@ test.describe('what is stored', () => {
     expect(await exported(tab, model)).toEqual([{ name: 'model.gguf', bytes: MODEL.length, sha256: sha256(MODEL) }]);
     const stored = await tab.evaluate(async (url) => {
       const files = await models.export(url);
-      // They are copied before what they come from is removed.
+      // The files are copied before their source is removed.
       const copies = await Promise.all(files.map(async (file) => new File([await file.arrayBuffer()], file.name)));
       await models.remove(url);
       return models.import(url, copies);
@@ -491,7 +492,7 @@ test.describe('who fetches', () => {
   test('a token goes to the model’s own origin only and is not kept', async ({ tab, faulty }) => {
     const token = 'hf_secret0123456789';
     const url = `${faulty.url}/private.gguf`;
-    // As the large hosts do it: the address checks the token and sends to a storage of another origin.
+    // As large hosts do: the address checks the token and redirects to storage on another origin.
     faulty.break('/private.gguf', () => ({ authorization: `Bearer ${token}`, redirect: `${faulty.other}${FILE}` }));
     expect((await download(tab, url)).error).toMatchObject({
       code: 'NETWORK',

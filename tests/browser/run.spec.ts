@@ -1,4 +1,4 @@
-// `engine.run` on an engine that says what it is told: calls, results, errors of tools, limits, ends. No browser is needed.
+// `engine.run` on a stand-in engine: calls, results, errors of tools, limits, ends. No browser is needed.
 import { expect, test } from '@playwright/test';
 import { MillraceError } from '../../npm/errors.ts';
 import type { RunEvent, RunOptions, ToolDefinition } from '../../npm/run.ts';
@@ -34,7 +34,7 @@ const called = (id: string, name: string, args: string) => ({
 
 test('two tools, two rounds: calls of one answer at once, results in their order, then the answer', async () => {
   const { engine, asked } = fake([[thought('hm'), ...TWO], callOf('time', '{}'), ['It is ', 'cold.']]);
-  // The first ends after the second, which begins with it or never.
+  // The first call ends after the second, so that both must run concurrently.
   let begun = (): void => {};
   let ended = (): void => {};
   const [firstBegun, secondEnded] = [new Promise<void>((go) => (begun = go)), new Promise<void>((go) => (ended = go))];
@@ -74,7 +74,7 @@ test('two tools, two rounds: calls of one answer at once, results in their order
     { role: 'assistant', content: 'It is cold.' },
   ]);
   expect(message).toEqual(messages.at(-1));
-  // What is asked each time is the conversation so far, and the list that was given stays as it is.
+  // Each request has the conversation so far, and the caller's list is not changed.
   expect(asked.map(({ input }) => (input as Message[]).length)).toEqual([1, 4, 6]);
   expect(asked.every(({ options }) => options.tools === TOOLS && options.temperature === 0.5)).toBe(true);
   expect(QUESTION).toHaveLength(1);
@@ -89,7 +89,7 @@ test('two tools, two rounds: calls of one answer at once, results in their order
     '1 tool_call_end',
     '1 message',
   ]);
-  // Results come as they are there, messages in the order of the calls.
+  // Results are reported as they complete, messages are in the order of the calls.
   expect(events.filter(({ type }) => type === 'tool_result').slice(0, 2)).toMatchObject([
     { id: 'b', name: 'time', content: '12:00', failed: false, round: 1 },
     { id: 'a', name: 'weather', failed: false, round: 1 },
@@ -156,7 +156,7 @@ test('pictures that a tool returns are parts of its message', async () => {
     expect((asked[1]!.input as Message[]).at(-1)).toEqual(message);
     expect(events.find(({ type }) => type === 'tool_result')).toMatchObject({ content, parts, failed: false });
   }
-  // Files that are no pictures, numbers of a size, lists of texts: as before.
+  // Files that are no pictures, objects with a size, lists of texts are serialized as JSON.
   for (const [value, content] of [
     [new Blob(['a'], { type: 'text/plain' }), '{}'],
     [{ width: 3, height: 4 }, '{"width":3,"height":4}'],
@@ -182,7 +182,7 @@ test('the limit of rounds ends it, with a result for each call', async () => {
 test('an answer that is cut off executes nothing', async () => {
   const { engine, asked } = fake([callOf('time', '{}')]);
   const ran: string[] = [];
-  // The stand-in ends by length where it has said as many tokens as it may.
+  // The stand-in's reason is length at the limit of tokens.
   const { finish_reason, messages } = await engine.run({
     ...OPTIONS,
     execute: () => void ran.push('time'),
@@ -205,7 +205,7 @@ test('a signal ends it while the model answers and while a tool works; what ther
         told = signal;
         if (when === 'answer') return '12:00';
         setImmediate(() => controller.abort(reason));
-        // It does not care.
+        // Ignores the abort.
         return new Promise(() => {});
       },
       onTokens: ({ text }) => text === 'late' && controller.abort(reason),

@@ -5,7 +5,7 @@ import { root } from '../../scripts/lib/env.mjs';
 import { serve } from '../../scripts/serve.mjs';
 import { expect, test, TINY } from './support.ts';
 
-/** A page that loads the model, asks it for tokens and says what came of it to the page around. */
+/** A page that loads the model, generates tokens and posts the result to its parent. */
 const pageOf = (url: string): string => `<!doctype html><title>Frame</title><script type="module">
   import { Engine, models } from '${url}/pkg/index.js';
   const work = async () => {

@@ -1,4 +1,4 @@
-// What the scripts decide: which tests a change can touch, who may build, and what a runner may take.
+// Decisions of the scripts: the tests that a change can affect, the lock of builds, and the budgets of runners.
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import { complaints } from '../../scripts/mutants.mjs';
 
 type Runners = Record<string, true | string[]>;
 
-/** Runners with the tests that these paths touch; null: everything. */
+/** Runners with the tests that these paths affect; null: everything. */
 function touched(...paths: string[]): Runners | null {
   const { runners } = touchedBy(paths);
   if (runners === null) return null;
@@ -68,7 +68,7 @@ test('a test touches itself; what tests share, those that use it', () => {
   expect(touched('tests/browser/queue.spec.ts')!.browser).toEqual(browser('queue'));
   expect(touched('tests/browser/papers.ts')!.browser).toEqual(expect.arrayContaining(browser('documents', 'www')));
   expect(touched('tests/browser/papers.ts')!.browser).not.toEqual(expect.arrayContaining(browser('queue')));
-  // By way of downloads.ts.
+  // Imported by way of downloads.ts.
   expect(touched('tests/browser/faulty.ts')!.browser).toEqual(expect.arrayContaining(browser('faulty', 'recovery')));
   expect(touched('tests/native/tuner.rs')).toEqual({ format: ALL, clippy: ALL, native: ['tuner::'] });
   expect(touched('tests/native/decode_loop.rs')!.native).toEqual(
@@ -95,7 +95,7 @@ test('tests that the table names are there, and most of the repository is in the
   expect(modules.filter((path) => !existsSync(join(root, path)))).toEqual([]);
   const files = execFileSync('git', ['ls-files'], { cwd: root, encoding: 'utf8' }).trim().split('\n');
   const everything = files.filter((path) => touched(path) === null && !path.startsWith('tests/data/'));
-  // A list, so that who adds a file says where it belongs.
+  // A list, so that new files have to be added to the table.
   expect(everything.filter((path) => /^(docs|npm|www|src|shaders|crates|examples)\//.test(path))).toEqual([
     'www/models/box.gguf',
     'www/models/embed.gguf',
@@ -133,7 +133,7 @@ test('of several processes one at a time has a lock, and one that is killed leav
       join(folder, 'lock'),
     );
     await held.says('held');
-    // Each adds one, twice at a time, in steps that another would break.
+    // Each process adds one, twice at a time, by a read and a write that another process would break.
     const adds = Array.from({ length: 3 }, () =>
       node(
         `import { readFileSync, writeFileSync } from 'node:fs';
@@ -162,7 +162,7 @@ test('of several processes one at a time has a lock, and one that is killed leav
 });
 
 test('processor time is that of all that a process starts, also of what outlives it', async () => {
-  // It works once its parent is gone.
+  // Works only after its parent has ended.
   const orphan = `
     const parent = process.ppid;
     console.log('begun ' + process.pid + '.');
@@ -188,7 +188,7 @@ test('processor time is that of all that a process starts, also of what outlives
   await expect.poll(() => said, { intervals: [20] }).toContain('done');
   meter.look();
   process.kill(Number(/begun (\d+)/.exec(said)![1]), 'SIGKILL');
-  // Elsewhere nobody shows it, and nothing is judged.
+  // Other systems do not tell, and nothing is judged there.
   if (process.platform === 'linux') expect(meter.seconds('one')).toBeGreaterThanOrEqual(0.45);
   else expect(meter.seconds('one')).toBe(0);
   expect(meter.seconds('another')).toBe(0);
@@ -207,14 +207,14 @@ test('a machine that compiles everything is not taken for a slow one; one whose 
   try {
     const [usual, file] = [new Times(1, join(folder, 'none.json')), 'tests/browser/download.spec.ts'];
     const times = new Times(1, join(folder, 'times.json'));
-    // Clippy of a new machine compiles 400 crates.
+    // On a new machine clippy compiles 400 crates.
     times.note('clippy', 40 * usual.seconds('clippy'), 1);
     expect(times.seconds('native')).toBe(usual.seconds('native'));
     times.note(file, 3 * usual.seconds(file), 100);
     expect(times.seconds('native')).toBeCloseTo(3 * usual.seconds('native'));
     expect(times.seconds(file)).toBeCloseTo(3 * usual.seconds(file), 0);
     expect(new Times(2, join(folder, 'none.json')).seconds('native')).toBe(2 * usual.seconds('native'));
-    // What this machine has measured goes before what it is expected to need.
+    // Measured times have precedence over estimates.
     times.note('native', 100, 400);
     expect(new Times(2, join(folder, 'times.json')).seconds('native')).toBe(100);
   } finally {

@@ -5,7 +5,7 @@ import { bytesOf, expect, root, test, TINY } from './support.ts';
 
 const SHARDS = '/data/shards/manifest.json';
 
-/** Runs in the page: a few greedy tokens of a model, and what the engine says of it. */
+/** Runs in the page: a few greedy tokens of a model, and the engine's info. */
 async function answer(options: {
   model: string;
   quantize?: 'q4_0' | 'q8_0';

@@ -1,10 +1,13 @@
-// Browsers that tell late of what the GPU has done: it costs less than a tenth of the speed. The GPU is the software one; how long it takes, and when
-// the engine hears of it, goes by a clock that only the stand-in moves, so that a busy machine changes nothing.
+// A high readback latency of the browser costs less than a tenth of the speed. The GPU is the software one; its times
+// and notifications are simulated by a clock that only the stand-in advances, so that a busy machine changes nothing.
 import type { Worker as Thread } from '@playwright/test';
 import { expect, test, TINY, type Page, type Site } from './support.ts';
 import type { Engine as Loaded } from '../../npm/index.ts';
 
-/** `prompt`: told of at once. `late`: each answer 100 ms after what it tells of. `ticking`: every 100 ms, and whenever something is submitted. */
+/**
+ * `prompt`: notifications come at once. `late`: each comes 100 ms late. `ticking`: they come every 100 ms, and at every
+ * submission.
+ */
 type Poll = 'prompt' | 'late' | 'ticking';
 
 declare global {
@@ -79,7 +82,7 @@ const SCRIPT = `
 `;
 
 declare global {
-  /** How waits are answered from now on. */
+  /** Sets how waits are notified. */
   var choose: (poll: Poll) => void;
 }
 
@@ -134,7 +137,7 @@ test('a browser that tells late of what the GPU has done costs less than a tenth
 
   const outcomes = {} as Record<Poll, Awaited<ReturnType<typeof generate>>>;
   for (const poll of ['prompt', 'late', 'ticking'] as const) {
-    // It learns how long a token takes.
+    // The engine learns the time of a token.
     await generate(poll, 32);
     outcomes[poll] = await generate(poll, 64);
     expect(outcomes[poll].tokens).toEqual(outcomes.prompt.tokens);
@@ -143,7 +146,7 @@ test('a browser that tells late of what the GPU has done costs less than a tenth
   test.info().annotations.push({ type: 'by the clock that was moved', description: JSON.stringify(said) });
   expect(outcomes.late.speed).toBeGreaterThanOrEqual(0.9 * outcomes.prompt.speed);
   expect(outcomes.ticking.speed).toBeGreaterThanOrEqual(0.9 * outcomes.prompt.speed);
-  // Where empty submissions help they are made, and the chunks are as short as ever; where they do not they are not, and chunks cover the wait.
+  // Empty submissions are made only where they help, and chunks stay short then; otherwise chunks cover the latency.
   expect([outcomes.prompt.pumped, outcomes.late.pumped]).toEqual([0, 0]);
   expect(outcomes.ticking.pumped).toBeGreaterThan(0);
   expect(outcomes.ticking.chunk).toBeLessThan(2 * outcomes.prompt.chunk);

@@ -1,5 +1,5 @@
-// Half an hour of everything at once: random faults of the server, several tabs, browsers that are killed, tabs that close in the midst of work,
-// site data that is cleared, times offline. What was whole stays whole, nothing hangs, and in the end all of it can be had.
+// Half an hour of random faults of the server, several tabs, killed browsers, tabs that close during work, cleared site
+// data, times offline. Complete models stay complete, nothing hangs, and in the end all can be downloaded.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,30 +13,33 @@ const MINUTES = Number(process.env.MILLRACE_MINUTES ?? 30);
 const MB = 1 << 20;
 const SHARD = 512 << 10;
 const TABS = 3;
-/** What must be heard of a call within so long: progress, or its end. The watchdog of a Worker takes a minute, a stalled connection 30 s. */
+/**
+ * The longest time without progress or the end of a call. The watchdog of a Worker takes a minute, a stalled connection
+ * 30 s.
+ */
 const SILENCE_MS = 150_000;
-/** What a call may reject with in this weather. */
+/** The codes that a call may reject with under these faults. */
 const WEATHER = ['ABORTED', 'NETWORK', 'STORAGE', 'WORKER_LOST', 'NOT_FOUND', 'DISPOSED', 'BAD_MODEL'];
 
-/** What a page knows of a call of its own. */
+/** The page's record of a call. */
 interface Call {
   what: string;
   url: string;
-  /** When it was last heard of. */
+  /** The time of its last progress. */
   heard: number;
   /** `whole`, `ok`, or the error's code and message; null while it runs. */
   ended: string | null;
-  /** When. */
+  /** The time of its end. */
   at: number;
   sums: string[] | null;
 }
 
 declare global {
-  /** Calls of this page, and what aborts them. */
+  /** Calls of this page, with their AbortControllers. */
   var calls: (Call & { controller: AbortController })[];
 }
 
-/** Starts a call that nobody waits for. */
+/** Starts a call without a wait for its end. */
 const start = (page: Page, what: string, url: string): Promise<void> =>
   page.evaluate(
     ({ what, url, shardBytes }) => {
@@ -70,7 +73,7 @@ const start = (page: Page, what: string, url: string): Promise<void> =>
     { what, url, shardBytes: SHARD },
   );
 
-/** The page's calls; those that have ended are forgotten. */
+/** The page's calls; removes those that have ended. */
 const harvest = (page: Page): Promise<(Call & { now: number })[]> =>
   page.evaluate(() => {
     globalThis.calls ??= [];
@@ -79,7 +82,7 @@ const harvest = (page: Page): Promise<(Call & { now: number })[]> =>
     return seen;
   });
 
-/** A fault by chance; none, mostly. */
+/** A random fault, mostly none. */
 function weather(next: () => number, { from, to }: Asked): Fault | null {
   const length = (to ?? (from ?? 0) + SHARD) - (from ?? 0);
   const somewhere = Math.floor(next() * length);
@@ -119,18 +122,21 @@ onlyLong(test)(`${MINUTES} minutes of faults, kills, clears and several tabs`, a
   const folder = mkdtempSync(join(tmpdir(), 'millrace-soak-'));
   let context: BrowserContext = await launch(folder);
   let tabs: Page[] = [];
-  /** Models that were whole when last heard of, and that nobody has removed. */
+  /** Models that were complete at their last call, and were not removed since. */
   const whole = new Set<string>();
-  /** Whether site data was cleared under writes since the browser began: Chromium then keeps files for as long as it runs, and no longer. */
+  /**
+   * Whether site data was cleared during writes since the browser began: Chromium then keeps later files only until it
+   * ends.
+   */
   let fragile = false;
   const counts: Record<string, number> = {};
-  /** The last actions, for whoever looks why something went wrong. */
+  /** The last actions, for the report of a failure. */
   const trail: string[] = [];
   const count = (what: string): void => void (counts[what] = (counts[what] ?? 0) + 1);
   const openTabs = async (): Promise<void> => {
     while (tabs.length < TABS) tabs.push(await openPage(await context.newPage(), site));
   };
-  /** Looks at all calls: none is silent for too long, none ends in a way that the documents do not know. */
+  /** Checks all calls: none is silent for too long, none ends with an undocumented code. */
   const look = async (): Promise<void> => {
     const seen = (await Promise.all(tabs.map(harvest))).flat();
     for (const { what, url, heard, ended, sums, now } of seen.sort((a, b) => a.at - b.at)) {
@@ -146,7 +152,7 @@ onlyLong(test)(`${MINUTES} minutes of faults, kills, clears and several tabs`, a
       if (sums) expect(sums, `${url} is right`).toEqual([sumOf.get(url)]);
     }
   };
-  /** Waits until nothing runs. */
+  /** Waits until no call runs. */
   const quiet = (): Promise<void> =>
     expect
       .poll(
@@ -157,7 +163,7 @@ onlyLong(test)(`${MINUTES} minutes of faults, kills, clears and several tabs`, a
         { timeout: SILENCE_MS, intervals: [200] },
       )
       .toEqual(tabs.map(() => 0));
-  /** Ends what runs, so that what is whole can be judged. */
+  /** Ends the running calls, so that complete models can be checked. */
   const settle = async (): Promise<void> => {
     for (const tab of tabs)
       await tab.evaluate(() => {
@@ -198,7 +204,8 @@ onlyLong(test)(`${MINUTES} minutes of faults, kills, clears and several tabs`, a
     remove: [
       4,
       async () => {
-        // What is asked for meanwhile waits: what has ended first is what has been first.
+        // Settled before and after, as calls wait for each other: so the order of their ends is that of their
+        // beginnings.
         await settle();
         await start(pick(tabs), 'remove', urlOf(pick([...files.keys()])));
         await settle();
@@ -224,7 +231,8 @@ onlyLong(test)(`${MINUTES} minutes of faults, kills, clears and several tabs`, a
         const origin = new URL(tabs[0]!.url()).origin;
         await devtools.send('Storage.clearDataForOrigin', { origin, storageTypes: 'all' });
         await settle();
-        // A Worker whose write never returns is noticed with the next call, a minute later; the one after it has another.
+        // A Worker whose write never returns is noticed a minute after the next call; the call after that has a new
+        // Worker.
         const lost = await Promise.all(
           tabs.map((tab) =>
             tab.evaluate(() =>
@@ -258,7 +266,7 @@ onlyLong(test)(`${MINUTES} minutes of faults, kills, clears and several tabs`, a
     }
     await settle();
     await expectKept();
-    // Fair weather: all of it can be had, and is right.
+    // Without faults all models can be downloaded, and are right.
     faulty.heal();
     for (const path of files.keys()) await start(tabs[0]!, 'download', urlOf(path));
     await quiet();

@@ -1,5 +1,5 @@
-// A stand-in for the package's engine, for tests of the pages alone: it says what it is told to at once, where a software GPU takes its time. What
-// else the package has is the real one.
+// A stand-in for the package's engine, for tests of the pages alone: it gives fixed answers at once, where a software
+// GPU takes long. The rest of the package is real.
 import type { LoadPlan } from '../../npm/index.ts';
 import type { Page } from './support.ts';
 
@@ -7,7 +7,7 @@ import type { Page } from './support.ts';
 export interface StandIn {
   /** The answer to a question that contains the key; '' is for all others. */
   answers: Record<string, string>;
-  /** An answer to a question that contains this ends only when it is stopped. */
+  /** The answer to a question that contains this text ends only when it is stopped. */
   endless?: string;
   /** Milliseconds between two pieces of an answer. */
   pause: number;
@@ -17,13 +17,13 @@ export interface StandIn {
   loading?: string;
   planning?: string;
   generating?: string;
-  /** What planning waits for, as its progress tells. */
+  /** The note of planning's progress: what it waits for. */
   note?: string;
   /** Steps that loading takes, `pause` apart. */
   steps: number;
-  /** How often a paused load has looked whether it may go on. */
+  /** How often a paused load has checked whether it may resume. */
   looked: number;
-  /** How often the page has said that somebody is about to ask. */
+  /** How often the page has called `warm`. */
   warmed: number;
   /** Whether an answer begins within a thought. */
   thinks: boolean;
@@ -133,7 +133,7 @@ export class Engine extends EventTarget {
 }
 `;
 
-/** Has the pages that this page opens use it. */
+/** Makes the pages that this page opens use the stand-in. */
 export async function withStandIn(page: Page, behaves: Partial<StandIn> = {}): Promise<void> {
   await page.addInitScript((standIn) => void (globalThis.standIn = standIn), { ...BEHAVES, ...behaves });
   await page.route(/\/pkg\/index\.js$/, (route) => route.fulfill({ contentType: 'text/javascript', body: MODULE }));

@@ -1,10 +1,10 @@
-// A model that was loaded once comes from the browser's own storage.
+// A model that was loaded once is loaded from the browser's storage.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
 import { BOX, bytesOf, expect, openBlank, test, TINY } from './support.ts';
 
-/** Runs in the page: fetches or finds the model, without the GPU. Whether it came from the storage. */
+/** Runs in the page: fetches or finds the model, without the GPU. Returns whether it came from the storage. */
 async function fetchOnly(model: string): Promise<boolean> {
   let cached = false;
   await models.download(model, {
@@ -51,7 +51,7 @@ test('a stored model is read by a Worker of its own, while the engine’s repack
   };
   const readers: string[] = [];
   const worker = readFileSync(join(BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out, 'worker.js'), 'utf8');
-  // What the Worker that reads answers is counted on its own thread.
+  // The answers of the reading Worker are counted in that Worker.
   const counting = `
     if (self.name === 'millrace-reads') {
       const post = self.postMessage.bind(self);
@@ -77,7 +77,7 @@ test('a stored model is read by a Worker of its own, while the engine’s repack
     page.on('console', (message) => message.type() === 'warning' && warnings.push(message.text()));
     await openBlank(page, site);
     answers.push(await page.evaluate(load, BOX));
-    // What the Worker tells is under way when the answer is there, and would end with its page.
+    // The Worker's count arrives after the answer, and would be lost with the page.
     await expect.poll(bytes).toBeGreaterThan(bytesOf(`www${BOX}`).length / 2);
     await page.close();
   }

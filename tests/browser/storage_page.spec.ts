@@ -1,4 +1,4 @@
-// The storage page, as somebody uses it.
+// The storage page from a user's view.
 import { readFileSync } from 'node:fs';
 import {
   before,
@@ -23,13 +23,13 @@ const card = (page: Page, name = 'model.gguf') =>
 const said = (page: Page) => page.locator('#announce');
 const question = (page: Page) => page.getByRole('dialog');
 
-/** The page, once it knows what is stored. */
+/** Opens the page and waits until it has listed the stored models. */
 async function open(page: Page, site: Site): Promise<void> {
   await page.goto(`${site.url}/storage.html`);
   await expect(page.locator('#waiting')).toBeHidden();
 }
 
-/** Keeps a picture of the page, and expects that it breaks no rule of accessibility. */
+/** Takes a screenshot of the page, and expects that it is accessible. */
 async function shown(page: Page, name: string): Promise<void> {
   await look(page, name);
   await accessible(page);
@@ -41,7 +41,7 @@ async function store(page: Page, site: Site, url: string): Promise<void> {
   expect((await download(page, url)).error).toBeNull();
 }
 
-/** A download that stops where the piece at `stall` would come: 128 KiB are stored. */
+/** A download that is aborted after two pieces: 128 KiB are stored. */
 async function storePart(page: Page, site: Site, url: string): Promise<void> {
   await openPage(page, site);
   expect((await download(page, url, { connections: 1 }, 2 * SHARD + 1)).error?.code).toBe('ABORTED');
@@ -152,7 +152,7 @@ test('verify: a whole model is good; a damaged piece is named, removed and fetch
 
 test('verifying shows how far it is, and can be cancelled', async ({ page, site, faulty }) => {
   await store(page, site, faulty.url + FILE);
-  // Hashes take their time, the first three less.
+  // Slow hashes; the first three are faster.
   before(
     site,
     'let n = 0; const digest = crypto.subtle.digest.bind(crypto.subtle); crypto.subtle.digest = async (...all) => { await new Promise((done) => setTimeout(done, ++n > 3 ? 10000 : 500)); return digest(...all); }',

@@ -1,4 +1,5 @@
-// What the browser tests share: a server that counts and can be told to misbehave, and pages in which the package is loaded.
+// Shared by the browser tests: a server that records requests and whose routes can be replaced, and pages in which the
+// package is loaded.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +15,7 @@ export { expect, root, type Page };
 export const BOX = '/models/box.gguf';
 export const TINY = '/data/oracle/gguf-q8_0/model.gguf';
 
-/** Whether what takes longer was asked for (`npm run test:long`). */
+/** Whether long tests were asked for (`npm run test:long`). */
 export const LONG = Boolean(process.env.MILLRACE_LONG);
 
 /** Declares a test that only `npm run test:long` runs. */
@@ -22,9 +23,9 @@ export const onlyLong = <T extends { skip: unknown }>(test: T): T => (LONG ? tes
 
 export interface Site {
   url: string;
-  /** What computes in the pages of `blank` and its like, where a load does not say. */
+  /** The default device of loads in the pages of `blank` and similar fixtures. */
   device: Millrace.Device;
-  /** Paths that were asked for, in order. */
+  /** Requested paths, in order. */
   hits: string[];
   /** Paths that a test answers itself. */
   routes: Map<string, (request: IncomingMessage, response: ServerResponse) => void>;
@@ -103,8 +104,11 @@ export const test = base.extend<
     async ({ browser, site }, use) => withEngine(await browser.newPage(), site, { model: TINY, lane: 'exact' }, use),
     { scope: 'worker', timeout: 300_000 },
   ],
-  /** The same with the model in the box, 16 tokens a readback. */
-  /** The chat page with the model in the box, shared: a software GPU takes its time to compile the kernels. Begin with a new chat. */
+  /** A page with the bundled model loaded as `engine`, 16 tokens a readback, shared by all tests of the worker. */
+  /**
+   * The chat page with the bundled model, shared: a software GPU takes long to compile the kernels. Begin with a new
+   * chat.
+   */
   chat: [
     async ({ browser, site }, use) => {
       const context = await browser.newContext();

@@ -1,4 +1,5 @@
-// What the package says without a model: whether an engine can be loaded, and where it cannot run at all. And texts as tokens, with one.
+// The package without a model: whether an engine can be loaded, and where it cannot run at all. And the tokens of
+// texts, with a model.
 import { expect, openBlank, test } from './support.ts';
 
 test('Engine.supported tells of the GPU, the storage and the memory, and starts nothing', async ({ blank, site }) => {

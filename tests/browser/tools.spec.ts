@@ -1,4 +1,4 @@
-// The model in the box calls tools in `engine.run`, as a page would have it.
+// The bundled model calls tools in `engine.run`, in a page.
 import { expect, openBlank, test } from './support.ts';
 
 test('the model in the box: two tools, two rounds, the answer made of what they returned', async ({ page, site }) => {
@@ -65,7 +65,7 @@ test('the model in the box: two tools, two rounds, the answer made of what they 
       'content',
       'message',
     ]);
-  // The second round reads no more than what is new.
+  // The second round reads only new tokens.
   for (const { cached } of heard.said) expect(cached[1]).toBeGreaterThan(100);
   expect(heard.roles).toEqual(['user', 'assistant', 'tool', 'assistant', 'user', 'assistant', 'tool', 'assistant']);
   expect(new Set(heard.ids).size).toBe(2);

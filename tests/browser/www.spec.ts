@@ -1,4 +1,5 @@
-// The static build, as a plain server under a sub-path hands it out: it answers, loads fast, opens offline, and takes up a new version.
+// The static build, served by a plain server under a sub-path: it answers, loads fast, opens offline, and updates to a
+// new version.
 import {
   cpSync,
   existsSync,
@@ -76,7 +77,7 @@ const test = base.extend<{ host: Host }, { built: string }>({
   },
 });
 
-/** What should not be: requests of other origins, errors, violations of the policy. */
+/** Collects problems: requests of other origins, errors, violations of the policy. */
 async function watched(context: BrowserContext, host: Host): Promise<string[]> {
   const problems: string[] = [];
   context.on('request', (request) => {
@@ -97,7 +98,7 @@ async function watched(context: BrowserContext, host: Host): Promise<string[]> {
   return problems;
 }
 
-/** The service worker keeps everything, and answers this page. */
+/** Waits until the service worker has cached everything, and controls this page. */
 async function kept(page: Page): Promise<void> {
   await page.evaluate(async () => {
     await navigator.serviceWorker.ready;
@@ -154,7 +155,7 @@ test('documents are kept, searched and answered from without a server; what read
     page.locator('#files').setInputFiles({ name, mimeType: 'application/pdf', buffer });
   await page.goto(`${host.url}documents.html`);
   await kept(page);
-  // Nobody fetches it for a visit alone.
+  // These files are not cached at a visit.
   const later = await page.evaluate(async () => {
     const caches_ = await Promise.all((await caches.keys()).map(async (name) => (await caches.open(name)).keys()));
     return caches_.flat().filter(({ url }) => /documents\/|cmaps/.test(url)).length;
@@ -181,7 +182,7 @@ test('a new version waits until no page of the old one is open, or until the onl
   await kept(page);
   const [old] = await parts(page);
   const renewed = renew(host.folder, old!);
-  // The old page has a note, and still has the parts of its own version, though the server does not.
+  // The old page shows a note, and still gets the parts of its own version, though the server does not have them.
   const update = (of: Page) =>
     of.evaluate(() => navigator.serviceWorker.ready.then((registration) => registration.update()).then(() => {}));
   await update(page);
@@ -190,7 +191,7 @@ test('a new version waits until no page of the old one is open, or until the onl
   await test.info().attach('new version', { body: await page.screenshot(), contentType: 'image/png' });
   expect(existsSync(join(host.folder, old!))).toBe(false);
   expect(await page.evaluate((path) => fetch(path).then(({ ok }) => ok), `${old}/chat.js`)).toBe(true);
-  // A second page of the old version: reloading the first one must not take it away.
+  // A second page of the old version: reloading the first one must not remove that version.
   const second = await context.newPage();
   await second.goto(`${host.url}storage.html`);
   expect(await parts(second)).toEqual([old]);
@@ -200,7 +201,7 @@ test('a new version waits until no page of the old one is open, or until the onl
   await page.getByRole('button', { name: 'Reload' }).click();
   await expect(async () => expect(await parts(page)).toEqual([renewed])).toPass();
   await expect(page.locator('#waiting')).toBeHidden();
-  // What the old version had is gone.
+  // The old version's files are removed.
   const keptFiles = await page.evaluate(async () => {
     const names = await caches.keys();
     const requests = await Promise.all(names.map(async (name) => (await caches.open(name)).keys()));
@@ -208,14 +209,15 @@ test('a new version waits until no page of the old one is open, or until the onl
   });
   expect(keptFiles.filter((url) => url.includes(old!))).toEqual([]);
   expect(keptFiles.some((url) => url.includes(renewed))).toBe(true);
-  // With all pages closed, the next start has the version after that, without a question.
+  // With all pages closed, the next start has the newest version, without confirmation.
   const third = renew(host.folder, renewed);
   await update(page);
   await expect(note).toBeVisible();
   await page.close();
   const next = await context.newPage();
   await expect(async () => {
-    // A page that is gone is a client for a moment longer, and one that is only reloaded stays one of the old version: each try begins without any.
+    // A closed page is a client for a moment longer, and a reloaded one stays a client of the old version: each attempt
+    // begins without any.
     await next.goto('about:blank');
     await next.goto(`${host.url}storage.html`);
     expect(await parts(next)).toEqual([third]);
@@ -223,7 +225,7 @@ test('a new version waits until no page of the old one is open, or until the onl
   expect(problems).toEqual([]);
 });
 
-/** Makes another version of a site in place: other scripts, in a folder of another name; the old ones are gone. */
+/** Replaces a site by another version in place: other scripts, in a folder of another name, without the old ones. */
 function renew(folder: string, app: string): string {
   const other = `app-${String(Number.parseInt(app.slice(4, 10), 16) ^ 0xffffff).padStart(10, '0')}`;
   renameSync(join(folder, app), join(folder, other));
@@ -237,7 +239,7 @@ function renew(folder: string, app: string): string {
   return other;
 }
 
-/** What a page asks for before it is first painted, and how many bytes of that it gets: none of its scripts arrives before. */
+/** The requests of a page before its first paint, and their bytes: its scripts are held back until then. */
 async function firstPaint(browser: Browser, url: string): Promise<{ asked: string[]; bytes: number }> {
   const context = await browser.newContext();
   await context.route(/\.js$/, () => {});
@@ -253,10 +255,11 @@ async function firstPaint(browser: Browser, url: string): Promise<{ asked: strin
   return { asked, bytes };
 }
 
-/** How much of a page moved until it was there. */
+/** The layout shift of a page while it loads. */
 async function shiftOf(browser: Browser, url: string): Promise<number> {
   const context = await browser.newContext();
-  // The model stays on its way: on a software GPU, which paints as well, kernels that are compiled would be in the way of the first picture.
+  // The model's download is held: on a software GPU, which paints as well, compiling kernels would delay the first
+  // paint.
   await context.route(
     ({ pathname }) => pathname.endsWith(TINY),
     () => {},
@@ -271,7 +274,7 @@ async function shiftOf(browser: Browser, url: string): Promise<number> {
   });
   await page.goto(url);
   await page.waitForFunction(() => performance.getEntriesByName('first-contentful-paint').length > 0);
-  // What could still move it has come: fonts, and what the page's own script does then, frame by frame.
+  // Waits for everything that could still move the page: fonts, and its own script, frame by frame.
   await page.waitForLoadState('load');
   await page.evaluate(async () => {
     await document.fonts.ready;
@@ -303,7 +306,7 @@ test('little is loaded before the engine, it is painted without any script, and 
   expect(sum).toBeGreaterThan(10_000);
   expect(sum).toBeLessThan(100_000);
   await page.close();
-  // Each with parameters that it knows: an error would have to move what is below it.
+  // Each page with valid parameters: an error would move the content below it.
   for (const name of [
     `?model=${TINY}`,
     ...PAGES.map((page) => (page === 'kernels.html' ? `${page}?quick&filter=none` : page)),
@@ -353,7 +356,7 @@ test('the manifest makes it installable: its icons are there, in the sizes that 
     }, src);
     if (sizes !== 'any') expect(size).toBe(sizes);
   }
-  // What the browser itself says of it.
+  // The browser's own check of the manifest.
   const session = await page.context().newCDPSession(page);
   const { errors } = (await session.send('Page.getAppManifest')) as { errors: unknown[] };
   expect(errors).toEqual([]);

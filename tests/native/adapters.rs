@@ -1,4 +1,4 @@
-//! Adapters: with the logits and tokens that PEFT gives, beside each other in one engine, and refused where they do something else.
+//! Adapters: logits and tokens against PEFT, several adapters in one engine, and refusal of unsupported features.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -31,10 +31,10 @@ struct Expected {
     alone: Vec<u32>,
 }
 
-/// As far as the neighbouring test of models lets logits be apart, of a position's largest.
+/// Tolerance of logits, relative to a position's largest: as in parity.rs.
 const TOLERANCE: f32 = 3e-5;
 
-/// Each fixture, and the forms in which it lies there.
+/// Each fixture, and its forms.
 const FIXTURES: [(&str, &[&str]); 5] =
     [("gemma3", &["peft"]), ("llama-all", &["peft", "adapter.gguf"]), ("llama-gguf", &["peft", "adapter.gguf"]), ("llama-two", &["peft"]), ("phi3", &["peft"])];
 
@@ -71,7 +71,7 @@ fn one(engine: &mut Engine, request: &Request) -> Generation {
     block_on(engine.generate(request, &mut |_| {}, &Cancel::new())).expect("an answer")
 }
 
-/// How far logits are apart at most, of the largest of their position.
+/// The largest difference of logits, relative to the largest of their position.
 fn apart(ours: &[Vec<f32>], theirs: &[Vec<f32>]) -> f32 {
     assert_eq!(ours.len(), theirs.len());
     let of = |(ours, theirs): (&Vec<f32>, &Vec<f32>)| {
@@ -98,7 +98,7 @@ fn agrees(options: &LoadOptions, only: &[&str]) {
             let text = one(&mut engine, &greedy(&expected.prompt, expected.greedy.len(), with(form, 1.0))).tokens;
             assert_eq!(text, expected.greedy, "{fixture} {form}");
         }
-        // What was read without an adapter is nothing that one with it reads on from, and the other way round: it is there still, or forgotten.
+        // A cache filled without an adapter is not continued with one, and the reverse: it is kept, or forgotten.
         let again = one(&mut engine, &greedy(&expected.prompt, expected.alone.len(), None));
         assert_eq!(again.tokens, expected.alone, "{fixture}: the model alone, afterwards");
         assert!([0, expected.prompt.len() - 1, expected.prompt.len()].contains(&again.cached_tokens), "{fixture}: {}", again.cached_tokens);
@@ -121,7 +121,7 @@ fn adapters_agree_with_peft_on_the_cpu() {
     agrees(&LoadOptions { device: Some(DeviceChoice::Cpu), ..exact() }, &["llama-all", "phi3"]);
 }
 
-/// What came of requests, by their numbers.
+/// The results of requests, with their numbers.
 type Ended = Vec<(usize, Result<Generation>)>;
 
 /// Requests that are answered at the same time.
@@ -154,10 +154,10 @@ fn several_adapters_in_one_engine_give_each_text_its_own() {
     assert!((0..alone.len()).all(|i| !alone[..i].contains(&alone[i])), "{alone:?} differ");
     let texts: Vec<_> = together(&mut engine, &requests).into_iter().map(|one| one.tokens).collect();
     assert_eq!(texts, alone);
-    // Steps whose rows are drafts have all the same one.
+    // All rows of a step with drafts have the same adapter.
     let drafts = Request { speculate: Speculate::Always, ..requests[0].clone() };
     assert_eq!(one(&mut engine, &drafts).tokens, alone[0]);
-    // After one has gone.
+    // After one is unloaded.
     block_on(engine.unload_adapter("all", &Cancel::new())).unwrap();
     assert_eq!((one(&mut engine, &requests[1]).tokens, one(&mut engine, &requests[2]).tokens), (alone[1].clone(), alone[2].clone()));
     assert_eq!(engine.adapters().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["two"]);
@@ -187,7 +187,8 @@ fn scale_0_is_the_model_alone_and_other_scales_count() {
     assert_eq!((bits(&mut engine, None), steps(&engine)), (alone, plain));
 }
 
-/// What was read with one adapter is read on by nobody with another: of conversations, forks and what was saved.
+/// A cache that was filled with one adapter is not continued with another: in conversations, forks and saved
+/// conversations.
 #[test]
 fn what_is_cached_belongs_to_its_adapter() {
     let prompt = expected("llama-all").prompt;
@@ -212,7 +213,7 @@ fn what_is_cached_belongs_to_its_adapter() {
         assert_eq!(answer.cached_tokens, 0, "{what}");
         assert_ne!(answer.tokens, first.tokens, "{what}");
     }
-    // A saved one, in an engine that has the same adapter under another name, or not at all.
+    // A saved conversation, in an engine that has the same adapter under another name, or not at all.
     let mut other = load("oracle/hf-single/model", &exact());
     let restored = block_on(other.restore(&store, "all")).unwrap();
     assert_eq!(one(&mut other, &ask(None, restored)).cached_tokens, 0);
@@ -222,7 +223,8 @@ fn what_is_cached_belongs_to_its_adapter() {
     assert_eq!((answer.cached_tokens, answer.tokens), (known, first.tokens));
 }
 
-/// Each lane reads quantized weights and, where it has them, halves of adapters: as near to the exact lane as without an adapter.
+/// Each lane, with quantized weights and, where it has halves, adapters in halves, is as near to the exact lane as
+/// without an adapter.
 #[test]
 fn other_lanes_come_as_near_with_an_adapter_as_without() {
     let Expected { prompt, .. } = expected("llama-gguf");

@@ -1,4 +1,4 @@
-//! A model that is loaded while it arrives: what is asked for, and when.
+//! A model that is loaded while it arrives: which bytes are requested, and when.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -18,7 +18,7 @@ use pollster::block_on;
 /// Bytes of a piece.
 const PIECE: usize = 1 << 16;
 
-/// Has everything else go on first.
+/// Yields once, so that other tasks run first.
 async fn moment() {
     let mut waited = false;
     poll_fn(move |cx| {
@@ -79,14 +79,14 @@ impl Transport for Server {
     }
 }
 
-/// The model in the box, and so much behind it that its header is read before the rest is asked for.
+/// The bundled model with padding behind it, so that its header is read before the rest is requested.
 fn server() -> Server {
     let mut file = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf")).unwrap();
     file.resize(file.len() + (20 << 20), 0);
     Server { file: Rc::new(file), sent: Rc::default() }
 }
 
-/// Loads it: bytes that had been sent when each phase was first reported.
+/// Loads the server's model. Returns the bytes that had been sent when each phase was first reported.
 fn load(server: Server, options: &LoadOptions) -> (Result<Engine>, Vec<(Phase, usize)>, usize) {
     let sent = server.sent.clone();
     let stored = Stored {
@@ -106,8 +106,8 @@ fn load(server: Server, options: &LoadOptions) -> (Result<Engine>, Vec<(Phase, u
     (loaded.map(|(engine, _)| engine), seen.take(), sent.get())
 }
 
-/// What cannot be loaded is not fetched: its header is all that is asked for. What can is fetched from then on: the network does not wait for the tokenizer,
-/// the template and the kernels.
+/// Of a model that cannot be loaded only the header is requested. Otherwise the download continues at once: the network
+/// does not wait for the tokenizer, the template and the kernels.
 #[test]
 fn a_model_is_fetched_once_it_is_known_that_it_can_be_loaded() {
     let all = server().file.len();

@@ -1,4 +1,4 @@
-//! The bench on a tiny shape: what it reports must be what the engine did.
+//! The bench on a tiny shape: its report must agree with the engine's work.
 
 use millrace::base::Cancel;
 use millrace::bench::{Measuring, Options, Phase, Quality, Report, Status, quality, run};
@@ -93,7 +93,7 @@ fn every_variant_is_compared_with_its_twin_and_then_measured() {
     assert!(report.kernels.iter().all(|r| r.wrong.is_none() && r.us > 0.0), "{:?}", report.kernels);
     let choices = report.kernels.iter().filter(|r| r.kernel == "norm_gated").count();
     assert!(choices >= 2, "the tuner's other variants are there too");
-    // One that computes nothing is found.
+    // A variant that computes nothing is found.
     let broken = vec![("norm_gated".to_owned(), report.kernels.iter().find(|r| r.kernel == "norm_gated").unwrap().variant.to_owned())];
     let load = LoadOptions { faults: Faults { broken: broken.clone(), ..Faults::default() }, ..LoadOptions::default() };
     let report = pollster::block_on(run(&Options { load, ..options }, None, None, &|_| {}, &Cancel::new())).unwrap();
@@ -131,7 +131,8 @@ fn lanes_agree_over_2000_positions() {
     for lane in [Lane::Fast, Lane::Float, Lane::F16] {
         let q = compare(&builtin(), lane, 2000);
         assert!(q.top1 >= 0.98 && q.kl_mean < 1e-3, "{q:?}");
-        // Random weights have flat distributions, where the likeliest token means little and each int8's rounding moves more of the mass.
+        // Random weights have flat distributions, where the likeliest token means little and each int8's rounding moves
+        // more of the mass.
         for name in ["gguf-q8_0", "gguf-q4_0"] {
             let q = compare(&oracle(name), lane, 2000);
             assert!(q.kl_mean < 1e-2 && q.top1 >= 0.9, "{name}: {q:?}");
@@ -154,18 +155,18 @@ fn a_cache_of_eight_bits_has_its_price_measured() {
     };
     let (halves, bytes) = (of(Kv::F16), of(Kv::Q8));
     assert_eq!((halves.kv, bytes.kv), ("f16", "q8"));
-    // All that differs is the cache: close, and not the same.
+    // Only the cache differs: the results are close, and not equal.
     assert!(halves.kl_mean < 1e-5 && bytes.kl_mean > halves.kl_mean && bytes.kl_mean < 1e-3, "{} {}", halves.kl_mean, bytes.kl_mean);
 }
 
 #[test]
 fn every_mix_of_weight_types_runs_and_is_profiled() {
     for quant in ["q4_0", "q4_k_m", "q8_0", "f16", "mxfp4"] {
-        // What is tuned is so for one type as for another.
+        // Tuning does not depend on the type: one type is enough.
         let report = bench(&Options { tune: quant == "q4_k_m", ..options(quant) });
         assert_eq!(report.runs.len(), 2);
         for chunks in report.runs.iter().map(|run| &run.chunks) {
-            // They follow each other to the run's end.
+            // Chunks are contiguous up to the run's end.
             assert!(chunks.windows(2).all(|w| w[0].position + w[0].tokens == w[1].position), "{chunks:?}");
             assert!(chunks.iter().all(|c| c.position > 70 && c.ms >= 0.0) && chunks.iter().any(|c| c.ms > 0.0), "{chunks:?}");
             assert_eq!(chunks.last().map(|c| c.position + c.tokens), Some(90));

@@ -9,7 +9,7 @@ use millrace::plan::{Lane, Pass};
 use millrace::source::disk::open_path;
 use pollster::block_on;
 
-/// The steps that were compared, until the first that is wrong.
+/// The compared steps, up to the first wrong one.
 fn compared(options: &LoadOptions) -> Vec<Compared> {
     let files = open_path(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/gguf-q8_0/model.gguf")).unwrap();
     let mut steps = Vec::new();
@@ -31,7 +31,7 @@ fn the_first_step_that_parts_from_its_twin_is_named() {
         for pass in [Pass::Prefill, Pass::Decode] {
             assert_eq!(good.iter().rfind(|step| step.pass == pass).unwrap().step, "output", "up to the head");
         }
-        // Of passes of rows, of decode steps, of both.
+        // Kernels of prefill passes, of decode steps, of both.
         for victim in ["blk.0.attention.rope", "blk.0.attention.merge", "output_norm"] {
             let step = good.iter().find(|step| step.step == victim).unwrap();
             let (kernel, variant) = step.variant.split_once('=').unwrap();

@@ -1,4 +1,4 @@
-//! The model in the box answers held-out questions as PyTorch does on the weights of the shipped file.
+//! The bundled model answers held-out questions as PyTorch does on the weights of the shipped file.
 
 use std::path::{Path, PathBuf};
 
@@ -101,7 +101,7 @@ struct Embedded {
     long: String,
     /// Which passage is nearest to each question.
     found: Vec<usize>,
-    /// Of the questions, the passages, and the long text.
+    /// Embeddings of the questions, the passages, and the long text.
     embeddings: Vec<Vec<f32>>,
 }
 

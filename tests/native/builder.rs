@@ -1,6 +1,6 @@
 //! Writes GGUF and safetensors files, right and wrong ones.
 
-/// A GGUF file under construction. Everything can be set to something that no writer would write.
+/// A GGUF file under construction. Every field can be set to invalid values.
 #[derive(Clone)]
 pub struct Gguf {
     pub magic: [u8; 4],
@@ -86,7 +86,7 @@ impl Gguf {
     }
 }
 
-/// A safetensors file with this header and so many bytes of data.
+/// A safetensors file with this header and `data` bytes of data.
 pub fn safetensors(header: &str, data: usize) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![7; data]].concat()
 }

@@ -1,4 +1,5 @@
-//! Every family's grammar, whether models' outputs were published or not: what it gives at random is read as calls that keep to their schemas.
+//! Every family's grammar, with published outputs or without: its random texts are parsed as calls that satisfy their
+//! schemas.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use crate::call_grammars::{looks_special, made, taken, tools};
 use crate::calls::{Call, Message, message, random};
 
-/// The shortest way to the end of a text, by breadth.
+/// The shortest completion of a text, by breadth-first search.
 fn way_out(automaton: &Automaton, from: &Walk, alphabet: &[u8]) -> Option<Vec<u8>> {
     let mut seen = HashSet::new();
     let mut nodes = vec![(from.clone(), 0, 0u8)];
@@ -43,7 +44,7 @@ fn way_out(automaton: &Automaton, from: &Walk, alphabet: &[u8]) -> Option<Vec<u8
     None
 }
 
-/// A way of writing calls each: its marks, and the end of a prompt.
+/// The families: a format's marks, and the end of a prompt.
 const FAMILIES: &[(&str, &str)] = &[
     ("<tool_call>", ""),
     ("<tool_call>[", ""),
@@ -82,7 +83,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("", ""),
 ];
 
-/// What the family's reader says of a text of the grammar.
+/// The message that the family's parser makes of a text of the grammar.
 fn read(formats: &Formats, tools: &[Tool], prompt: &str, text: &[u8]) -> Message {
     let mut parser = Parser::new(formats.bound(), tools.to_vec(), prompt);
     let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! What formats say of their calls as a grammar: it takes what models were published to write, and nothing else.
+//! The grammars of call formats: they accept models' published outputs, and nothing else.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::calls::{Case, Vectors, differs, message, vectors};
 
-/// Marks that are control tokens of their models' tokenizers, most likely.
+/// Whether a mark is likely a control token of its models' tokenizers.
 pub fn looks_special(mark: &str) -> bool {
     let angled = mark.starts_with('<') && mark.ends_with('>') && mark.contains(['|', '｜']) && !mark.contains("DSML");
     angled && !mark.contains('\n') || mark.starts_with('[') && mark.ends_with(']') || ["]<]minimax[>[", "｜DSML｜"].contains(&mark)
@@ -49,7 +49,7 @@ fn bytes(text: &str, marks: &[String]) -> Vec<u8> {
     out
 }
 
-/// How much of it the automaton takes, and whether it may end there.
+/// How many bytes of `text` the automaton accepts, and whether it may end there.
 pub fn taken(automaton: &Automaton, text: &[u8]) -> (usize, bool) {
     let mut walk = Walk::new(automaton);
     let count = text.iter().take_while(|&&b| walk.advance(automaton, b)).count();
@@ -61,7 +61,7 @@ fn offered(vectors: &Vectors, case: &Case) -> Vec<Tool> {
     case.tools.iter().map(tool).map(|tool| Tool { name: tool.name.clone(), parameters: tool.parameters.clone(), strict: true }).collect()
 }
 
-/// Published outputs that the grammar does not take, and why.
+/// Why the grammar does not accept a published output, if it does not.
 fn beyond(template: &str, case: &Case, special: bool) -> Option<&'static str> {
     let text = &case.text;
     match template {
@@ -99,7 +99,7 @@ fn published_outputs_are_taken() {
                     wrong.push(format!("{name}, {special}: {:?} after {count}: {:?}", case.text, String::from_utf8_lossy(&text[count..])));
                     continue;
                 }
-                // A reader that is bound to the grammar's way of writing finds what any does.
+                // A parser that is bound to the grammar's format finds the same as any.
                 let found = |formats: &Formats| {
                     let mut parser = Parser::new(formats.clone(), tools.clone(), &case.prompt);
                     message(&[parser.push(&case.text), parser.finish()].concat())
@@ -135,7 +135,7 @@ fn tool(name: &str, parameters: Value) -> Tool {
     Tool { name: name.to_owned(), parameters, strict: true }
 }
 
-/// Tools whose schemas ask for most of what there is.
+/// Tools whose schemas use most keywords.
 pub fn tools() -> Vec<Tool> {
     let weather = json!({ "type": "object", "additionalProperties": false, "required": ["city", "days"], "properties": {
         "unit": { "enum": ["celsius", "kelvin"] }, "city": { "type": "string" }, "days": { "type": "integer", "minimum": 1, "maximum": 14 },

@@ -1,4 +1,4 @@
-//! Calls and thoughts in what models write: published outputs of 49 templates, whole, by character, and by pieces at random.
+//! Calls and thoughts in models' outputs: published outputs of 49 templates, whole, by character, and in random pieces.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub struct Template {
 pub struct Case {
     pub text: String,
     pub tools: Vec<String>,
-    /// Whether llama.cpp was asked to tell thoughts apart; we always do.
+    /// Whether llama.cpp was asked to separate thoughts; this engine always does.
     pub thoughts: bool,
     pub partial: bool,
     /// Whether the answer was bound to a schema, where llama.cpp drops a fence around it.
@@ -92,7 +92,7 @@ fn parse<'a>(parser: &mut Parser, pieces: impl Iterator<Item = &'a str>) -> Mess
     message(&parts)
 }
 
-/// The pieces of a text of up to so many characters each.
+/// The pieces of a text of up to `length()` characters each.
 fn pieces(text: &str, mut length: impl FnMut() -> usize) -> Vec<&str> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -115,7 +115,7 @@ pub fn random(seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-/// Where we say something else than llama.cpp, and why.
+/// Why the expected result differs from llama.cpp's, if it does.
 pub fn differs(template: &str, case: &Case) -> Option<&'static str> {
     let text = &case.text;
     match template {
@@ -177,8 +177,8 @@ fn published_outputs_are_told_apart_however_they_are_cut() {
     assert_eq!((all, cases, calls), (360, 276, 193), "cases, those that are compared, those with calls");
 }
 
-/// Of each template a call with a text of a megabyte among its arguments, a few characters at a time. What has been read is not read again: else this
-/// would take hours.
+/// A call of each template with a text of a megabyte among its arguments, a few characters at a time. Text is not
+/// parsed again with each piece: that would take hours.
 #[test]
 fn long_arguments_are_read_once_in_every_format() {
     let Vectors { tools, templates } = vectors();
@@ -227,7 +227,8 @@ fn weather() -> Vec<Tool> {
     vec![tool("get_weather", city), tool("get_time", json!({ "type": "object", "properties": {} })), tool("code_interpreter", json!({}))]
 }
 
-/// What a model with these marks in its template says, after this end of its prompt: the text, the thoughts, and each call's name and arguments.
+/// The parsed output of a model with these marks in its template, after this end of its prompt: the text, the thoughts,
+/// and each call's name and arguments.
 fn said(marks: &str, prompt: &str, text: &str) -> (String, String, Vec<(String, String)>) {
     let parser = || Parser::new(Formats::of(marks, []), weather(), prompt);
     let whole = parse(&mut parser(), [text].into_iter());
@@ -238,8 +239,8 @@ fn said(marks: &str, prompt: &str, text: &str) -> (String, String, Vec<(String, 
     (message.content, message.reasoning, message.calls.into_iter().map(|call| (call.name, call.arguments)).collect())
 }
 
-/// Formats that the published outputs do not show, as the templates and cards of their models describe them; and what comes of calls that are
-/// cut off, that nobody offered, or that stand beside text.
+/// Formats that the published outputs do not show, as the templates and cards of their models describe them; and calls
+/// that are cut off, calls of tools that were not offered, and calls beside text.
 #[test]
 fn further_formats_and_edges() {
     const BERLIN: &str = r#"{"city":"Berlin"}"#;
@@ -267,7 +268,7 @@ fn further_formats_and_edges() {
         ("<function=", r#"<function=get_weather>{"city": "Berlin"}</function>"#.to_owned(), &one),
         // FunctionGemma.
         ("<start_function_call>", "<start_function_call>call:get_weather{city:<escape>Berlin<escape>}<end_function_call>".to_owned(), &one),
-        // Plain JSON, in a fence, after each other; arguments before the name, and as a string.
+        // Plain JSON, in a fence, in sequence; arguments before the name, and as a string.
         ("", call.to_owned(), &one),
         ("", format!("```json\n{call}\n```"), &one),
         ("", format!("```json\n[{call}, {time}]\n```"), &two),
@@ -288,7 +289,7 @@ fn further_formats_and_edges() {
     assert_eq!((content.as_str(), found), ("Let me see.And the time:", two()));
     let (content, _, found) = text("[TOOL_CALLS]", &format!("I look.[TOOL_CALLS][{call}]"));
     assert_eq!((content.as_str(), found), ("I look.", one()));
-    // What was not offered, what is no call, and JSON as an answer stay text, to the letter.
+    // Calls of tools that were not offered, other text, and JSON as an answer stay text, to the letter.
     for (marks, answer) in [
         ("<tool_call>", r#"<tool_call>{"name": "rm", "arguments": {}}</tool_call>"#),
         ("<tool_call>", "The tag <tool_call> begins a call, and </tool_call> ends it."),
@@ -301,7 +302,7 @@ fn further_formats_and_edges() {
     ] {
         assert_eq!(text(marks, answer), (answer.to_owned(), String::new(), Vec::new()), "{answer}");
     }
-    // Cut off by the limit: what has come of it is there, and is an end.
+    // Cut off by the limit: the part that has come is there, and the call ends.
     let (_, _, found) = text("<tool_call>", "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Ber");
     assert_eq!(found, [("get_weather".to_owned(), "{\"city\": \"Ber".to_owned())]);
     assert_eq!(text("<tool_call>", "<tool_call>{\"name\": \"get_wea").0, "<tool_call>{\"name\": \"get_wea");
@@ -338,7 +339,7 @@ fn thoughts_follow_from_the_prompt() {
     }
 }
 
-/// A closing tag within a string of JSON is of the string.
+/// A closing tag within a JSON string belongs to the string.
 #[test]
 fn json_in_tags_may_hold_the_closing_tag() {
     let lists = vec![tool("f", json!({ "type": "object", "properties": { "a": { "type": "array", "items": { "type": "string" } } } }))];
@@ -350,7 +351,8 @@ fn json_in_tags_may_hold_the_closing_tag() {
     }
 }
 
-/// Special tokens come by themselves: those of a format are read, others are not said; the same letters in the text are text.
+/// Special tokens are passed separately: a format's own are parsed, others are dropped; the same letters in the text
+/// are text.
 #[test]
 fn special_tokens_are_read_or_dropped() {
     let mut parser = Parser::new(Formats::of("", ["<|tool_call_start|>", "<|im_end|>"]), weather(), "");
@@ -366,7 +368,8 @@ fn special_tokens_are_read_or_dropped() {
     assert_eq!((content.as_str(), calls.len()), ("Look:and <|im_end|>", 1));
 }
 
-/// Marks, halves of marks, quotes and letters at random: nothing panics, how it is cut makes no difference, and text without marks comes at once.
+/// Random marks, halves of marks, quotes and letters: nothing panics, the breaks between pieces make no difference, and
+/// text without marks comes at once.
 #[test]
 fn nothing_at_random_panics_or_is_held_back() {
     let Vectors { templates, .. } = vectors();
@@ -443,7 +446,7 @@ fn heard(marks: &str, tools: &[Tool], text: &str, piece: usize) -> Message {
     message(&parts)
 }
 
-/// Whole, and by pieces of every length: the same.
+/// The message of a text, which is the same for pieces of every length.
 fn heard_anyhow(marks: &str, tools: &[Tool], text: &str) -> Message {
     let whole = heard(marks, tools, text, usize::MAX);
     for piece in 1..8 {
@@ -452,7 +455,7 @@ fn heard_anyhow(marks: &str, tools: &[Tool], text: &str) -> Message {
     whole
 }
 
-/// Every way of writing a call of `NAME` with an argument `q`, which is "a".
+/// A call of `NAME` with an argument `q` that is "a", in every format.
 const NAMED: [(&str, &str); 19] = [
     ("<tool_call>", "<tool_call>\n{\"name\": \"NAME\", \"arguments\": {\"q\": \"a\"}}\n</tool_call>"),
     ("<tool_call> <function=", "<tool_call>\n<function=NAME>\n<parameter=q>\na\n</parameter>\n</function>\n</tool_call>"),
@@ -484,7 +487,8 @@ const NAMED: [(&str, &str); 19] = [
     ),
 ];
 
-/// Whatever MCP and OpenAI allow, and letters of other scripts; also where one tool's name begins another's.
+/// Names with all characters that MCP and OpenAI allow, and letters of other scripts; also where one tool's name is a
+/// prefix of another's.
 #[test]
 fn names_have_the_characters_that_servers_give_them() {
     for name in
@@ -509,7 +513,7 @@ fn names_have_the_characters_that_servers_give_them() {
     assert!(refused.code() == "BAD_OPTION" && refused.message().contains("two words"), "{refused}");
 }
 
-/// Formats are called by their names, as they are asked for and as they are found.
+/// Formats have names, in options and in results.
 #[test]
 fn formats_have_names() {
     let names: Vec<_> = NAMED
@@ -534,7 +538,7 @@ fn formats_have_names() {
     assert!(error.code() == "BAD_OPTION" && error.message().contains("hermes, qwen3-coder"), "{error}");
 }
 
-/// Whatever a model writes, a value has the type of its schema where it can.
+/// A value is converted to the type of its schema where it can be.
 #[test]
 fn values_of_tags_and_of_python_have_the_types_of_their_schemas() {
     let of = |schema: &Value| offered("f", json!({ "v": schema, "w": { "type": "string" } }));
@@ -546,7 +550,7 @@ fn values_of_tags_and_of_python_have_the_types_of_their_schemas() {
     let text = json!({ "type": "string" });
     let maybe = json!({ "type": ["integer", "null"] });
     let either = json!({ "anyOf": [{ "type": "boolean" }, { "type": "null" }] });
-    // The schema, what stands in a tag, and what it means.
+    // The schema, the text in a tag, and its value.
     for (schema, written, means) in [
         (&integer, "5", json!(5)),
         (&integer, " 5 ", json!(5)),
@@ -573,7 +577,7 @@ fn values_of_tags_and_of_python_have_the_types_of_their_schemas() {
         (&text, "True", json!("True")),
         (&text, "'x'", json!("'x'")),
         (&text, "", json!("")),
-        // Nothing that fits: as it stands.
+        // Nothing fits: the text is kept.
         (&integer, "five", json!("five")),
         (&boolean, "7", json!(7)),
     ] {
@@ -624,7 +628,7 @@ fn values_of_tags_and_of_python_have_the_types_of_their_schemas() {
     }
 }
 
-/// Wrong escapes in the JSON of a call are mended; what comes behind the call is said.
+/// Wrong escapes in the JSON of a call are repaired; text behind the call is content.
 #[test]
 fn wrong_escapes_are_mended() {
     for (written, means) in [
@@ -648,7 +652,8 @@ fn wrong_escapes_are_mended() {
     }
 }
 
-/// Wrong escapes, cut calls and quotes within one another: each word of an answer is told once, as text or within arguments, and however the answer is cut.
+/// Wrong escapes, cut calls and nested quotes: each word of an answer occurs once, as text or within arguments,
+/// wherever the pieces break.
 #[test]
 fn no_word_of_a_broken_call_is_lost_or_told_twice() {
     let mut next = random(11);

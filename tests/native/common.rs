@@ -1,4 +1,4 @@
-//! What several test modules need.
+//! Helpers of several test modules.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -36,13 +36,13 @@ pub fn open(list: impl IntoIterator<Item = (String, Vec<u8>)>) -> millrace::Resu
     pollster::block_on(Checkpoint::open(&files(list)))
 }
 
-/// Seconds that a processor has worked for this thread, where the system says: whoever else is busy does not count.
+/// Processor time of this thread, seconds, where the system tells: other processes do not count.
 pub fn processor_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(text.split_whitespace().next()?.parse::<u64>().ok()? as f64 / 1e9)
 }
 
-/// What `work` makes, and for how many of these seconds it kept this thread busy: none where the system does not say.
+/// The result of `work`, and its [`processor_seconds`]: 0 where the system does not tell.
 pub fn worked<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let began = processor_seconds();
     let made = work();
@@ -57,7 +57,7 @@ pub fn tiny_safetensors() -> Vec<u8> {
 
 thread_local!(static DEVICE: Cell<Option<DeviceChoice>> = const { Cell::new(None) });
 
-/// Until it is dropped, what this thread's tests [`load`] is on this device.
+/// A guard: until it is dropped, [`load`] in this thread uses this device.
 #[must_use]
 pub struct On {
     before: Option<DeviceChoice>,
@@ -69,19 +69,20 @@ impl Drop for On {
     }
 }
 
-/// For tests of what is above a device: the CPU runs the same plans, loop, caches and states, and compiles no shaders, which is what tests on a software
-/// GPU wait for. `MILLRACE_TEST_GPU=1`, which `npm run test:long` sets, leaves them on the GPU.
+/// For tests of the layers above a device: the CPU runs the same plans, loop, caches and states, without compiling
+/// shaders, which takes most of the time on a software GPU. `MILLRACE_TEST_GPU=1`, which `npm run test:long` sets,
+/// leaves these tests on the GPU.
 pub fn on_cpu() -> On {
     let all_on_gpu = std::env::var_os("MILLRACE_TEST_GPU").is_some_and(|set| !set.is_empty());
     On { before: DEVICE.replace(if all_on_gpu { None } else { Some(DeviceChoice::Cpu) }) }
 }
 
-/// For what such a test does on the GPU as well.
+/// For parts of such a test that run on the GPU as well.
 pub fn on_gpu() -> On {
     On { before: DEVICE.replace(None) }
 }
 
-/// The device that this thread's test asks for; none is the GPU.
+/// The device of this thread's test; `None` is the GPU.
 pub fn device() -> Option<DeviceChoice> {
     DEVICE.get()
 }

@@ -1,4 +1,5 @@
-//! Several answers of one engine at a time: each has the text that it would have had alone, whoever comes, goes and writes beside it.
+//! Several answers of one engine at a time: each has the text that it would have had alone, whichever requests begin,
+//! end and are answered beside it.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -21,7 +22,7 @@ fn load(fixture: &str, options: &LoadOptions) -> Engine {
     common::load(&open_path(&file).expect("the fixture"), options).unwrap_or_else(|e| panic!("{fixture}: {e}"))
 }
 
-/// An engine of several answers, whose steps are together although its GPU is software.
+/// An engine of several answers with common steps, although its GPU is software.
 fn several(concurrency: u32) -> LoadOptions {
     LoadOptions { lane: Lane::Exact, concurrency: Some(concurrency), together: Some(true), ..LoadOptions::default() }
 }
@@ -45,12 +46,13 @@ fn ask(n: u32, tokens: u32) -> Request {
     }
 }
 
-/// What came of each request: those that are there from the beginning, and those that come when the one with that number has had so many pieces.
+/// The results of requests, some of which are queued at the beginning, and some when another request has had a number
+/// of pieces.
 struct Party<'a> {
     desk: Desk<'a>,
     ended: RefCell<Vec<(usize, Result<Generation>)>>,
     pieces: RefCell<Vec<u32>>,
-    /// Tokens by the request that they are of, in the order in which they came.
+    /// The request of each piece, in the order in which the pieces came.
     heard: RefCell<Vec<usize>>,
 }
 
@@ -59,7 +61,7 @@ impl<'a> Party<'a> {
         Rc::new(Self { desk: Desk::default(), ended: RefCell::default(), pieces: RefCell::new(vec![0; n]), heard: RefCell::default() })
     }
 
-    /// Leaves a request at the desk; `plan` hears of each of its pieces.
+    /// Queues a request; `plan` is called at each of its pieces with their number.
     fn ask(self: &Rc<Self>, n: usize, request: Request, cancel: &Cancel, plan: impl Fn(u32) + 'a) {
         let (hears, ends) = (self.clone(), self.clone());
         let on_event = move |event: Event<'_>| {
@@ -85,7 +87,7 @@ fn serve(engine: &mut Engine, party: &Rc<Party<'_>>) -> Vec<Result<Generation>> 
     ended.into_iter().map(|one| one.1).collect()
 }
 
-/// All at once.
+/// Answers all requests at one time.
 pub fn together(engine: &mut Engine, requests: &[Request]) -> Vec<Generation> {
     let party = Party::new(requests.len());
     requests.iter().enumerate().for_each(|(n, request)| party.ask(n, request.clone(), &Cancel::new(), |_| ()));
@@ -96,7 +98,7 @@ fn one(engine: &mut Engine, request: &Request) -> Generation {
     block_on(engine.generate(request, &mut |_| {}, &Cancel::new())).expect("an answer")
 }
 
-/// Of each kind of layer that steps of several rows know, and of each that takes turns instead.
+/// With each kind of layer that has steps of several rows, and with each that takes turns instead.
 #[test]
 fn company_changes_no_text_of_any_kind_of_layer() {
     let fixtures = [
@@ -125,7 +127,8 @@ fn company_changes_no_text_of_any_kind_of_layer() {
     }
 }
 
-/// Forty prompts that come at random, of which some are left in the middle, some have a stop text, and some cannot stand beside others.
+/// Forty prompts that come at random, of which some are cancelled, some have a stop text, and some cannot take common
+/// steps.
 #[test]
 fn forty_prompts_have_their_own_texts_in_random_company() {
     const ALL: usize = 40;
@@ -153,7 +156,7 @@ fn forty_prompts_have_their_own_texts_in_random_company() {
         let cancels: Vec<Cancel> = (0..ALL).map(|_| Cancel::new()).collect();
         let next = Rc::new(Cell::new(0));
         let requests = Rc::new(requests.clone());
-        // Two come at the beginning; whoever has had as many pieces as chance wants brings another.
+        // Two requests come at the beginning; each queues another after a random number of pieces.
         fn come<'a>(party: &Rc<Party<'a>>, requests: &Rc<Vec<Request>>, next: &Rc<Cell<usize>>, cancels: &Rc<Vec<Cancel>>, left: &Rc<Vec<bool>>) {
             let n = next.get();
             if n >= requests.len() {
@@ -189,7 +192,7 @@ fn forty_prompts_have_their_own_texts_in_random_company() {
                 assert!(whole.starts_with(said) && said.len() < whole.len(), "answer {n} of {concurrency}: {said:?} of {whole:?}");
             } else {
                 assert_eq!(answer.text, expected.text, "answer {n} of {concurrency}");
-                // A text that ends one is found where chunks end: what comes behind it does not count.
+                // Stop texts are found at the ends of chunks: tokens behind them do not count.
                 let least = answer.tokens.len().min(expected.tokens.len());
                 assert_eq!(answer.tokens[..least], expected.tokens[..least], "answer {n} of {concurrency}");
                 assert!(n % 10 == 8 || answer.tokens.len() == expected.tokens.len(), "answer {n} of {concurrency}");
@@ -199,7 +202,7 @@ fn forty_prompts_have_their_own_texts_in_random_company() {
     }
 }
 
-/// Caches of each type, of different lengths, that grow on the way and end with the context.
+/// Caches of each type, of different lengths, that grow during the answers and end with the context.
 #[test]
 fn caches_grow_in_company() {
     for kv in [Kv::F32, Kv::F16, Kv::Q8] {
@@ -215,7 +218,8 @@ fn caches_grow_in_company() {
     }
 }
 
-/// A cache that cannot grow is the error of the one answer that needs it longer: those beside it have the texts that they have alone.
+/// A cache that cannot grow is an error of the one answer that needs it longer: the others have the texts that they
+/// have alone.
 #[test]
 fn who_has_no_room_leaves_the_others_theirs() {
     let small = |options: LoadOptions| LoadOptions { context: Some(192), cache_start: Some(64), ..options };
@@ -239,7 +243,7 @@ fn who_has_no_room_leaves_the_others_theirs() {
     }
 }
 
-/// Prompts longer than a pass are read between the steps of others, who go on meanwhile.
+/// Prompts longer than a pass are read between the steps of other answers, which continue meanwhile.
 #[test]
 fn long_prompts_keep_nobody_waiting() {
     let passes = |options: LoadOptions| LoadOptions { prefill_rows: Some(32), context: Some(512), chunk: Some(2), ..options };
@@ -278,7 +282,7 @@ fn copies_of_a_prompt_are_read_once_and_conversations_stay_apart() {
     for (seed, answer) in answers.iter().enumerate() {
         assert_eq!(answer.tokens, one(&mut lonely, &request(seed as u64)).tokens, "{seed}");
     }
-    // Forks answer side by side; two requests of one conversation one after the other.
+    // Forks answer concurrently; two requests of one conversation in sequence.
     let [left, right] = [(); 2].map(|()| engine.fork(0).expect("a fork"));
     let more = |conversation, seed| Request { conversation, ..request(seed) };
     let forks = together(&mut engine, &[more(left, 1), more(left, 2), more(right, 3)]);
@@ -301,7 +305,7 @@ fn an_error_of_one_is_nobody_elses() {
     }
 }
 
-/// Where the device goes, all go on with the next one, where they were.
+/// After a device loss all answers continue on the next device.
 #[test]
 fn a_lost_device_changes_no_text() {
     let requests: Vec<Request> = (1..4).map(|n| ask(n, 40)).collect();
@@ -322,7 +326,7 @@ fn a_lost_device_changes_no_text() {
     assert!(answers[2].recoveries == 1, "{}", answers[2].recoveries);
 }
 
-/// Who is in costs nothing a token: no more submissions, readbacks and objects than one answer.
+/// A batch costs no more submissions, readbacks and objects a step than one answer.
 #[test]
 fn company_costs_the_loop_nothing() {
     let mut engine = load("gguf-q8_0", &LoadOptions { chunk: Some(16), ..several(4) });
@@ -333,7 +337,7 @@ fn company_costs_the_loop_nothing() {
     assert!(counters.submits <= 40 && counters.readbacks <= 10, "{counters:?}");
 }
 
-/// Ten minutes (or MILLRACE_SOAK_S) of arrivals at random: nothing is left behind, and nobody waits for ever.
+/// Ten minutes (or MILLRACE_SOAK_S) of random arrivals: nothing leaks, and no request waits for ever.
 #[test]
 #[ignore = "takes ten minutes: npm run test:long"]
 fn arrivals_at_random_leave_nothing_behind() {
@@ -361,7 +365,7 @@ fn arrivals_at_random_leave_nothing_behind() {
         }
         let answers = serve(&mut engine, &party);
         assert_eq!(answers.len(), requests.len());
-        // How many tokens of others came between two of one answer.
+        // The number of other answers' tokens between two of one answer.
         let heard = party.heard.take();
         for i in 0..requests.len() {
             let places: Vec<usize> = heard.iter().enumerate().filter(|(_, of)| **of == i).map(|(at, _)| at).collect();

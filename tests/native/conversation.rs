@@ -1,4 +1,5 @@
-//! What the cache holds is not read again, conversations take turns, and a full context is an error or a shift: with the tokens of a fresh run.
+//! Reuse of the prefix cache, conversations in turns, and a full context as an error or a shift: with the tokens of a
+//! fresh run.
 
 use millrace::base::Cancel;
 use millrace::engine::{Engine, Event, Generation, LoadOptions, Overflow, Prompt, Request};
@@ -43,7 +44,7 @@ fn a_second_turn_reads_only_what_is_new() {
         // The last token of an answer has been sampled, but no step has read it.
         assert_eq!(result.cached_tokens, turn + 11);
         assert_eq!(result.tokens, fresh(&second, 12).tokens, "after {turn}");
-        // The same prompt again: all but its last token is there.
+        // The same prompt again: the cache has all but its last token.
         let again = run(&mut engine, &ask(&second, 12));
         assert_eq!((again.cached_tokens, &again.tokens), (second.len() - 1, &result.tokens));
         let afresh = run(&mut engine, &Request { reuse: false, ..ask(&second, 12) });
@@ -100,7 +101,7 @@ fn forks_go_on_from_a_shared_beginning_and_do_not_disturb_one_another() {
             text.extend(ids(5, 20));
         }
     }
-    // A fork of a conversation that does not have the cache.
+    // A fork of a conversation that is not in a slot.
     let late = engine.fork(forks[1]).unwrap();
     let result = run(&mut engine, &Request { conversation: late, ..ask(&texts[1], 5) });
     assert!(result.cached_tokens >= texts[1].len() - 6);
@@ -118,7 +119,7 @@ fn a_parked_conversation_takes_memory_only_for_what_it_holds() {
     let before = bytes(&engine);
     let fork = engine.fork(0).unwrap();
     assert_eq!(bytes(&engine), before, "nothing is copied yet");
-    // The fork has the slot now.
+    // Now the fork has the slot.
     run(&mut engine, &Request { conversation: fork, ..ask(&ids(10, 1), 1) });
     let parked = bytes(&engine) - before;
     assert!(parked > 0 && parked < engine.info().memory.kv / 40, "{parked} of {}", engine.info().memory.kv);
@@ -126,7 +127,7 @@ fn a_parked_conversation_takes_memory_only_for_what_it_holds() {
     assert_eq!(bytes(&engine), before);
 }
 
-/// A fork shares the copy of the longer text that it was forked from: what is saved of it is its own part.
+/// A fork shares the copy of the longer text that it was forked from: only its own part is saved.
 #[test]
 fn a_fork_of_a_text_that_went_on_is_saved_as_it_was() {
     let mut engine = load(&exact());
@@ -134,7 +135,7 @@ fn a_fork_of_a_text_that_went_on_is_saved_as_it_was() {
     let first = run(&mut engine, &ask(&prompt, 4)).tokens;
     let [fork, other] = [(); 2].map(|()| engine.fork(0).unwrap());
     run(&mut engine, &ask(&[&prompt[..], &first, &ids(30, 2)].concat(), 4));
-    // The text that went on makes room for another, with what the fork has of it.
+    // The continued text is copied out of its slot, with the part that the fork shares.
     run(&mut engine, &Request { conversation: other, ..ask(&prompt, 1) });
     let store = Memory::store();
     block_on(engine.save(fork, &store, "fork", &Cancel::new())).unwrap();
@@ -158,7 +159,7 @@ fn a_full_context_is_an_error_or_a_shift() {
     let shifting = |prompt: &[u32], n| Request { overflow: Overflow::Shift, ..ask(prompt, n) };
     let result = run(&mut engine, &shifting(&prompt, 40));
     assert_eq!((result.tokens.len(), result.shifts), (40, 1));
-    // As a fresh run on the first token and the younger half.
+    // Equals a fresh run on the first token and the younger half.
     let all = [&prompt[..], &ended.tokens].concat();
     let remaining = [&all[..1], &all[64 - 32..]].concat();
     let rest = run(&mut load(&options), &ask(&remaining, 26));
@@ -186,7 +187,7 @@ fn a_shift_keeps_the_system_prompt() {
     let long = request(&"Tuesday comes before Wednesday. ".repeat(40));
     let ids = engine.prompt_tokens(&long).unwrap();
     assert!(ids.len() > 96, "{}", ids.len());
-    // The beginning that any question shares.
+    // The prefix that all questions share.
     let short = engine.prompt_tokens(&request("Why?")).unwrap();
     let kept = short.iter().zip(&ids).take_while(|(a, b)| a == b).count();
     let mut text = engine.tokenizer().stream();
@@ -199,7 +200,8 @@ fn a_shift_keeps_the_system_prompt() {
     assert_eq!(result.tokens, run(&mut box_model(&options), &ask(&remaining, 6)).tokens);
 }
 
-/// What a shift keeps is found by rendering other messages: only where there is a shift, which a template that refuses them is in the way of.
+/// The tokens that a shift keeps are found by rendering probe messages: only where there is a shift, which fails with a
+/// template that refuses them.
 #[test]
 fn a_template_is_asked_what_a_shift_keeps_only_where_there_is_one() {
     let template = "{% for m in messages %}{% if m.content in ['a', 'b'] %}{{ raise_exception('a letter') }}{% endif %}{{ m.content }} {% endfor %}";
@@ -285,7 +287,7 @@ fn a_saved_conversation_goes_on_in_another_engine() {
         let conversation = block_on(other.restore(&store, "tea")).unwrap();
         let result = run(&mut other, &Request { conversation, ..ask(&longer, 10) });
         assert_eq!((result.cached_tokens, &result.tokens), (139, &expected.tokens));
-        // It can be saved again under the same name, and a conversation that does not have the cache can be saved, too.
+        // It can be saved again under the same name, and a conversation that is not in a slot can be saved too.
         run(&mut other, &ask(&ids(40, 9), 5));
         block_on(other.save(conversation, &store, "tea", &Cancel::new())).unwrap();
         let again = block_on(other.restore(&store, "tea")).unwrap();

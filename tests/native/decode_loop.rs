@@ -1,4 +1,4 @@
-//! The decode loop on a small random model: what it asks of the GPU, and that chunks, seeds, limits and signals do what they say.
+//! The decode loop on a small random model: its GPU calls, and the effects of chunks, seeds, limits and signals.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -37,7 +37,8 @@ fn counters_prove_the_loop() {
     assert_eq!(c.created, 0, "nothing is created while decoding: {c:?}");
     let plan = engine.info().plan;
     let decode: Vec<_> = plan.iter().filter(|r| r.pass == "decode").collect();
-    // Greedy sampling leaves out what only a temperature and filters need. The first token needs only the sampling tail: its logits are prefill's.
+    // Greedy sampling leaves out the stages of temperature and filters. The first token needs only the sampling tail:
+    // its logits are prefill's.
     let for_temperature = ["logit_stats", "tally", "narrow", "threshold"];
     let greedy: Vec<_> = decode.iter().filter(|r| !for_temperature.contains(&r.kernel)).collect();
     let tail = greedy.iter().filter(|r| r.step.starts_with("sample.")).count();
@@ -48,10 +49,10 @@ fn counters_prove_the_loop() {
     assert!(a_layer <= 6, "{a_layer} dispatches a layer");
 }
 
-/// Nothing but the plan's kernels on the GPU makes the text: with any one of them doing nothing it is another, or there is none.
+/// Every kernel of the plan contributes to the text: without any one of them the text differs, or there is none.
 #[test]
 fn every_kernel_of_the_plan_makes_the_text() {
-    // So hot that what the filters leave out would come.
+    // A temperature so high that without the filters other tokens would come.
     let ask = Request { temperature: 2.0, top_k: 4, top_p: 0.6, seed: Some(3), ..ask(16) };
     let mut engine = load(&LoadOptions::default());
     let text = run(&mut engine, &ask).tokens;
@@ -142,7 +143,7 @@ fn a_signal_ends_it_with_what_there_is() {
     .expect("a generation");
     assert_eq!(result.finish_reason, FinishReason::Abort);
     assert_eq!(result.tokens.len(), 8);
-    // The engine goes on working.
+    // The engine still works.
     assert_eq!(run(&mut engine, &ask(10)).tokens.len(), 10);
     // Before the start: no tokens, no harm.
     let result = block_on(engine.generate(&ask(5), &mut |_| {}, &cancel)).expect("a generation");

@@ -1,4 +1,5 @@
-//! A device that is lost comes back with the conversations: what was being generated goes on with the same text, and nobody but the listener notices.
+//! Recovery from device loss: conversations are restored, and answers in progress continue with the same text; only the
+//! listener is notified.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -25,7 +26,7 @@ fn load_from(files: &Files, options: &LoadOptions) -> Engine {
     common::load(files, options).unwrap()
 }
 
-/// As many losses as a test likes.
+/// Allows any number of losses.
 fn often(lane: Lane) -> LoadOptions {
     LoadOptions { lane, faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() }, ..LoadOptions::default() }
 }
@@ -38,8 +39,9 @@ fn ask(prompt: &[u32], n: u32) -> Request {
     Request { ignore_eos: true, max_tokens: Some(n), temperature: 0.9, seed: Some(7), ..Request::new(Prompt::Tokens(prompt.to_vec())) }
 }
 
-/// Runs a request and destroys the device each time so many tokens have come; the deltas must make up the result.
-/// What was submitted before a loss may still arrive: only with chunks of one token is a loss in the middle sure to be noticed.
+/// Runs a request and destroys the device at each number of tokens in `losses`; the deltas must make up the result.
+/// Chunks submitted before a loss may still arrive: only with chunks of one token is a loss in the middle sure to be
+/// noticed.
 pub fn disturbed(engine: &mut Engine, request: &Request, losses: &[usize]) -> Result<Generation> {
     let device = engine.device();
     let (mut text, mut tokens, mut losses) = (String::new(), Vec::new(), losses.to_vec());
@@ -61,7 +63,7 @@ pub fn disturbed(engine: &mut Engine, request: &Request, losses: &[usize]) -> Re
     Ok(result)
 }
 
-/// That nobody can tell the one from the other.
+/// Asserts that both results are equal, except for times and recoveries.
 fn assert_same(result: &Generation, undisturbed: &Generation, what: &str) {
     let about = |g: &Generation| (g.tokens.clone(), g.text.clone(), g.prompt_tokens, g.cached_tokens, g.shifts, g.finish_reason);
     assert_eq!(about(result), about(undisturbed), "{what}");
@@ -86,7 +88,7 @@ fn a_loss_at_any_token_does_not_change_the_text() {
         assert_same(&result, &whole, "three losses");
         assert!(result.recoveries == 3 || chunk != Some(1), "{}", result.recoveries);
         let _ = engine.lost().map(|_| block_on(engine.recover(&Cancel::new())).unwrap());
-        // After the last token nobody is disturbed; the next one finds out.
+        // A loss after the last token does not affect the answer; the next one recovers.
         let last = disturbed(&mut engine, &Request { reuse: false, ..ask(&prompt, 60) }, &[60]).unwrap();
         assert_eq!((last.recoveries, &last.tokens), (0, &whole.tokens));
         let next = run(&mut engine, &ask(&prompt, 60));
@@ -102,7 +104,7 @@ fn what_a_loss_costs_is_in_the_timings_and_counters() {
     let before = run(&mut engine, &ask(&prompt, 30));
     let restored = restored_ms(&mut engine);
     let result = disturbed(&mut engine, &ask(&prompt, 30), &[10]).unwrap();
-    // The answer had begun: whoever measures its speed measures the wait.
+    // The answer had begun: the wait counts as decoding time.
     let timings = &result.timings;
     assert!(restored.get() > 0.0 && timings.decode_ms > restored.get() && timings.ttft_ms < timings.decode_ms, "{timings:?}, {} ms", restored.get());
     assert!(result.counters.readbacks >= before.counters.readbacks, "{:?}", result.counters);
@@ -111,7 +113,7 @@ fn what_a_loss_costs_is_in_the_timings_and_counters() {
 
 #[test]
 fn later_turns_go_on_from_what_earlier_ones_wrote() {
-    // In lane fast what a step writes differs from what a pass would write: it has to be made again in the same way.
+    // In lane fast a step's cache entries differ from a pass's: they have to be rebuilt by steps.
     for lane in [Lane::Fast, Lane::Exact] {
         let turns = |losses: [&[usize]; 3]| {
             let mut engine = load(&LoadOptions { chunk: Some(1), ..often(lane) });
@@ -160,12 +162,12 @@ fn a_loss_while_the_prompt_is_read_reads_it_again() {
         assert_same(&result, &whole, &format!("lost after {after}"));
         assert_eq!(result.recoveries, 1);
         assert!(phases.contains(&Phase::Upload) && phases.last() == Some(&Phase::Prompt), "{phases:?}");
-        // Nothing had come yet: it is the first token that waited.
+        // No token had come yet: the wait counts until the first token.
         assert!(restored.get() > 0.0 && result.timings.ttft_ms > restored.get(), "{:?}, {} ms", result.timings, restored.get());
     }
 }
 
-/// How long the last recovery took, as the listener hears.
+/// The time of the last recovery, as reported to the listener.
 fn restored_ms(engine: &mut Engine) -> Rc<Cell<f64>> {
     let took = Rc::new(Cell::new(0.0));
     let heard = took.clone();
@@ -177,7 +179,7 @@ fn restored_ms(engine: &mut Engine) -> Rc<Cell<f64>> {
     took
 }
 
-/// What a listener hears, in short.
+/// The events of a listener, in short.
 fn listen(engine: &mut Engine) -> Rc<RefCell<Vec<String>>> {
     let heard = Rc::new(RefCell::new(Vec::new()));
     let list = heard.clone();
@@ -231,7 +233,7 @@ fn parked_conversations_forks_and_saved_ones_come_back() {
         let mut other = text.clone();
         other.extend(run(&mut engine, &Request { conversation: fork, ..ask(&[&text[..], &ids(3, 8)].concat(), 30) }).tokens);
         lose(&device);
-        // Before anybody has noticed, and of one that has not the cache.
+        // Before the loss is noticed, and of a conversation that is not in a slot.
         let early = engine.fork(0).unwrap();
         block_on(engine.save(0, &store, "parked", &Cancel::new())).unwrap();
         lose(&device);
@@ -265,12 +267,12 @@ fn a_second_loss_within_a_minute_is_an_error() {
     assert_eq!(error.code(), "DEVICE_LOST");
     assert!(error.message().contains("within 60 s") && error.message().contains("load the model again"), "{error}");
     assert_eq!(*heard.borrow(), ["lost Destroyed true", "restored", "lost Destroyed false"]);
-    // It stays so, and says it once.
+    // The engine stays given up, and reports it once.
     assert_eq!(block_on(engine.generate(&ask(&prompt, 5), &mut |_| {}, &Cancel::new())).err().unwrap().code(), "DEVICE_LOST");
     assert_eq!(block_on(engine.recover(&Cancel::new())).err().unwrap().code(), "DEVICE_LOST");
     assert_eq!(heard.borrow().len(), 3);
 
-    // Once that time has passed, somebody who asks is answered.
+    // After that time a request recovers.
     let mut engine = load(&LoadOptions::default());
     let device = engine.device();
     device.lose();
@@ -317,7 +319,7 @@ fn shifts_stops_windows_and_long_texts_survive() {
             assert_same(&result, &whole, &format!("{what}, lost at {at} of {n}"));
         }
     }
-    // A stop text, found after the loss: the two characters that come first as late as any.
+    // A stop text, found after the loss: the two characters whose first occurrence is the latest.
     let mut engine = load(&LoadOptions { chunk: Some(1), ..often(Lane::Fast) });
     let whole = run(&mut engine, &ask(&ids(10, 8), 60));
     let chars: Vec<char> = whole.text.chars().collect();
@@ -345,7 +347,7 @@ fn logits_profiles_and_tuning_survive() {
     assert_eq!((profiled.tokens, profiled.recoveries, profiled.profile.unwrap().is_empty()), (whole.tokens.clone(), 1, false));
     device.lose();
     block_on(engine.tune(200.0, &Cancel::new())).unwrap();
-    // What was compiled and measured in idle time is there again.
+    // Passes compiled and variants measured in idle time are restored.
     block_on(engine.tune(10_000.0, &Cancel::new())).unwrap();
     let plan = |engine: &Engine| engine.info().plan.into_iter().map(|row| (row.pass, row.step, row.variant)).collect::<Vec<_>>();
     let tuned = plan(&engine);

@@ -1,4 +1,4 @@
-//! Documents can be reviewed as diffs, and name files that are there.
+//! Documents have short lines, for review as diffs, and name files that exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ fn lines_are_short() {
     assert!(long.is_empty(), "{}", long.join("\n"));
 }
 
-/// What stands in backticks or in a link and begins with one of our folders is a file or a folder that exists.
+/// A path in backticks or in a link that begins with one of our folders exists.
 #[test]
 fn files_that_are_named_exist() {
     let ours = ["src/", "shaders/", "npm/", "www/", "scripts/", "tests/", "docs/", "examples/", "bench/"];
@@ -53,7 +53,7 @@ fn files_that_are_named_exist() {
         let folder = if name.starts_with("examples/") { Path::new(name).parent().unwrap() } else { Path::new("") };
         for (i, line) in text.lines().enumerate() {
             for word in line.split(['`', '(', ')']).skip(1) {
-                // A pattern, a placeholder (NAME, TYPE), a command or what a build makes is no name.
+                // Patterns, placeholders (NAME, TYPE), commands and build outputs are no paths.
                 let placeholder = word.split('/').any(|part| part.contains(char::is_uppercase) && !part.ends_with(".md"));
                 let plain = word.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c)) && !placeholder;
                 if plain && ours.iter().any(|folder| word.starts_with(folder)) && !word.starts_with("www/js") && !root("").join(folder).join(word).exists() {

@@ -1,4 +1,5 @@
-//! Embeddings and scores of small random models against transformers: on the GPU (llvmpipe) and on the CPU, in several lanes, from both forms of files.
+//! Embeddings and scores of small random models against transformers: on the GPU (llvmpipe) and on the CPU, in several
+//! lanes, from both forms of files.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,7 @@ struct Expected {
     model: String,
     texts: Vec<String>,
     embeddings: Vec<Vec<f32>>,
-    /// The same behind the prompt of questions.
+    /// Embeddings of the texts behind the prompt of questions.
     queries: Vec<Vec<f32>>,
     query: String,
     documents: Vec<String>,
@@ -60,7 +61,8 @@ fn query() -> EmbedOptions {
     EmbedOptions { prompt: Some("query".into()), ..EmbedOptions::default() }
 }
 
-/// Sixteen rows a pass: texts share passes or take several. Eight-bit lanes and those with halves are close, the exact one is the same.
+/// Sixteen rows a pass: texts share passes or take several. Lanes with eight bits or halves are close, the exact one is
+/// equal.
 #[test]
 fn embeddings_are_those_of_transformers() {
     let few_rows = LoadOptions { prefill_rows: Some(16), cache_start: Some(1), ..lane(Lane::Exact) };
@@ -68,7 +70,8 @@ fn embeddings_are_those_of_transformers() {
     let all = [(lane(Lane::Exact), 0.99999), (few_rows, 0.99999), (on_cpu, 0.99999), (lane(Lane::Float), 0.9999), (lane(Lane::Fast), 0.999)];
     for name in ["qwen3-gguf", "qwen3-hf", "bert-gguf", "bert-hf", "gemma-gguf", "gemma-hf", "nomic-gguf", "nomic-hf", "modern-gguf", "modern-hf"] {
         let (path, expected) = fixture(name);
-        // The two forms differ before there is a lane: of folders, and of kin of those before, the first and the last are enough.
+        // The two forms differ only in loading: for folders, and for relatives of earlier models, the first and the
+        // last lane are enough.
         let few = name.ends_with("-hf") || name.starts_with("nomic") || name.starts_with("modern");
         let every = if few { all.len() - 1 } else { 1 };
         for (options, least) in all.iter().step_by(every) {
@@ -104,7 +107,7 @@ fn among_others(name: &str) {
         let apart = apart(&alone[0], &together[i]);
         assert!(apart <= 1e-6, "{name}: text {i}: {apart} apart");
     }
-    // Others are others.
+    // Different texts have different embeddings.
     assert!(cosine(&together[0], &together[1]) < 0.999);
 }
 
@@ -127,7 +130,7 @@ fn cut_and_left(name: &str) {
     }
 }
 
-/// From rows of its own in a GGUF file, and of a model whose head is its embedding.
+/// With a head of its own in a GGUF file, and of a model whose head is its embedding.
 #[test]
 fn documents_are_judged_as_by_transformers() {
     let of_folder = LoadOptions { pooling: AskedPooling::As(Pooling::Rank), ..LoadOptions::default() };
@@ -152,7 +155,7 @@ fn documents_are_judged_as_by_transformers() {
     }
 }
 
-/// By a classifier of the first row, from question and document as one text of two kinds of tokens or one.
+/// By a classifier of the first row, with question and document as one text with two token types or one.
 #[test]
 fn documents_are_judged_by_a_classifier_as_by_transformers() {
     for name in ["xlmr-rerank-gguf", "xlmr-rerank-hf", "bert-rerank-hf"] {
@@ -177,7 +180,8 @@ fn documents_are_judged_by_a_classifier_as_by_transformers() {
     }
 }
 
-/// Texts are cut where the model's folder or its positions end, and what comes back says how many; or they are refused.
+/// Texts are cut at the limit of the model's folder or of its positions, and the result says how many were; or they are
+/// refused.
 #[test]
 fn long_texts_are_cut_as_by_sentence_transformers() {
     let _cpu = on_cpu();
@@ -188,7 +192,7 @@ fn long_texts_are_cut_as_by_sentence_transformers() {
         let found = block_on(engine.embed(&[expected.texts[0].clone(), long.clone()], &EmbedOptions::default(), &|_| (), &Cancel::new())).expect(name);
         let alone = block_on(engine.embed(&expected.texts[..1], &EmbedOptions::default(), &|_| (), &Cancel::new())).expect(name);
         assert_eq!((found.truncated, found.tokens, alone.truncated), (1, alone.tokens + most, 0), "{name}");
-        // A few tokens more than there is room for are too many, where there are positions for them, too.
+        // A few tokens over the limit are cut, even where there are positions for them.
         let over = (1..)
             .map(|n| "mill ".repeat(n))
             .find(|text| block_on(engine.embed(std::slice::from_ref(text), &EmbedOptions::default(), &|_| (), &Cancel::new())).expect(name).truncated == 1);
@@ -199,7 +203,7 @@ fn long_texts_are_cut_as_by_sentence_transformers() {
     }
 }
 
-/// A folder that says itself that it judges, and by which tokens: those that a question is answered by the other way round.
+/// A folder that says itself that it ranks, and by which tokens: here with the tokens of yes and no swapped.
 #[test]
 fn a_folder_of_a_cross_encoder_judges() {
     let (path, expected) = fixture("qwen3-hf");
@@ -242,7 +246,7 @@ fn what_a_model_is_not_made_for_is_refused_with_what_to_do() {
     refused(wrong(&[], EmbedOptions::default()), ErrorKind::BadOption, &["list is empty"]);
     let whole = EmbedOptions { truncate: false, ..EmbedOptions::default() };
     refused(wrong(&["mill ".repeat(400)], whole), ErrorKind::ContextFull, &["text 0", "up to 256"]);
-    // Its idle work is that of an engine that does not write.
+    // Idle work does nothing where the model does not generate.
     block_on(engine.tune(10.0, &cancel)).expect("tuned");
     block_on(engine.warm(1.0, &cancel)).expect("warmed");
     assert_eq!(embed(&mut engine, texts, &EmbedOptions::default()).len(), 1);
@@ -253,7 +257,7 @@ fn what_a_model_is_not_made_for_is_refused_with_what_to_do() {
     refused(embedded, ErrorKind::UnsupportedModel, &["writes", "Qwen3-Embedding", "pooling \"last\""]);
     let asked = LoadOptions { pooling: AskedPooling::As(Pooling::Last), ..lane(Lane::Exact) };
     assert_eq!(embed(&mut load(&chat, asked).expect("a model"), texts, &EmbedOptions::default())[0].len(), 72);
-    // Layers that remember otherwise than by keys cannot be read several texts at a time.
+    // Recurrent layers cannot read several texts in one pass.
     let recurrent = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/lfm2-hf/model");
     let asked = LoadOptions { pooling: AskedPooling::As(Pooling::Last), ..LoadOptions::default() };
     refused(load(&recurrent, asked).err().expect("a recurrent model pools"), ErrorKind::UnsupportedModel, &["is no attention"]);
@@ -285,7 +289,7 @@ fn an_unknown_pooling_is_refused_by_name() {
     assert!(both.contains("pooling max_tokens and lasttoken") && both.contains("Qwen3-Embedding"), "{both}");
     let module = change("modules.json", "models.Normalize", "models.CNN");
     assert!(module.contains("module CNN"), "{module}");
-    // A model without a head that does not say how it embeds.
+    // A model without a head that does not say how it pools.
     std::fs::remove_file(dir.path().join("modules.json")).expect("modules.json");
     let error = load(dir.path(), lane(Lane::Exact)).err().expect("an error");
     assert!(error.kind() == ErrorKind::UnsupportedModel && error.message().contains("load it with pooling"), "{error}");
@@ -310,7 +314,7 @@ fn converted(name: &str, prompts: &[&str]) {
     }
 }
 
-/// nomic-embed is cut behind a LayerNorm, as its card has it.
+/// nomic-embed's dimensions are cut after a LayerNorm, as its card has it.
 #[test]
 fn what_is_cut_is_centred_where_the_model_was_trained_so() {
     let (path, expected) = fixture("nomic-hf");
@@ -323,7 +327,8 @@ fn what_is_cut_is_centred_where_the_model_was_trained_so() {
     assert!(cosine(&cut, &centred) > 0.99999 && cosine(&cut, &whole[..24]) < 0.9999, "{}", cosine(&cut, &whole[..24]));
 }
 
-/// A file that was converted without the products behind its mean is read, and says that its vectors are not the model's.
+/// A file that was converted without the dense layers behind its mean loads, with a warning that its vectors are not
+/// the model's.
 #[test]
 fn missing_dense_layers_are_told() {
     let (path, expected) = fixture("gemma-hf");
@@ -342,7 +347,7 @@ fn missing_dense_layers_are_told() {
     let mut without = load(dir.path(), lane(Lane::Exact)).expect("a model");
     assert!(without.info().warnings.iter().any(|warning| warning.contains("two dense layers")), "{:?}", without.info().warnings);
     assert!(cosine(&embed(&mut without, &expected.texts[..1], &EmbedOptions::default())[0], &expected.embeddings[0]) < 0.9);
-    // Weights that a module has nowhere are missed by name.
+    // A module's missing weights are named.
     std::fs::write(dir.path().join("modules.json"), std::fs::read(path.join("modules.json")).expect("modules.json")).expect("modules.json");
     std::fs::remove_file(dir.path().join("3_Dense/model.safetensors")).expect("a module");
     let error = load(dir.path(), lane(Lane::Exact)).err().expect("an error");

@@ -1,4 +1,4 @@
-//! What `millrace model` says: of models that run, that they do; of others, what is missing and where it would be added.
+//! The findings of `millrace model`: whether a model runs, else what is missing and where it would be added.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ fn models_that_run_are_said_to() {
     let found = look(&open_path(&Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf")).unwrap());
     assert!(found.runs && part(&found, "template").about.contains("takes questions, system prompts, tools, results of calls"), "{found:?}");
     assert_eq!(part(&found, "calls").about, "hermes");
-    // What reads pictures, of a family that is known and of one that is not: its language model runs all the same.
+    // Vision towers of a known and of an unknown family: the language model runs with either.
     for (path, fine, about) in [
         ("lfm2vl-hf/model", true, "3 layers of 48, patches of 16 pixels"),
         ("lfm2vl-gguf/model.gguf", true, "512 x 512 pixels are 256 rows"),
@@ -66,7 +66,7 @@ fn folder(change: impl Fn(&str, &mut Value)) -> Files {
     }))
 }
 
-/// What is said is what then happens.
+/// The findings agree with the result of loading.
 #[test]
 fn what_is_missing_is_named_with_its_place() {
     let config = |changes: &[(&str, Value)]| {

@@ -1,4 +1,4 @@
-//! Configurations as they are published: all keys that transformers knows of a family, and keys that nobody knows.
+//! Published configurations: all keys that transformers knows of a family, and unknown keys.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use crate::common::data;
 
 fn header(config: Map<String, Value>) -> Checkpoint {
-    // A class without a head is told what becomes of its rows.
+    // A class without a head needs modules that say how it pools.
     let class = config["architectures"][0].as_str().unwrap_or_default();
     let pools = json!({ "modules": [{ "kind": "Pooling", "config": { "pooling_mode_mean_tokens": true } }] });
     let sentence = pools.as_object().filter(|_| class.ends_with("Model") && !class.ends_with("HeadModel")).cloned().map(Box::new);
@@ -53,7 +53,7 @@ fn every_key_that_transformers_writes_is_known() {
 #[test]
 fn a_key_that_nobody_knows_is_refused_by_name() {
     for (name, mut config) in configs() {
-        // Of models that read pictures the language model's configuration is what counts.
+        // In models with a vision tower the language model's configuration counts.
         match config.get_mut("text_config") {
             Some(text) => text["attention_gate"] = json!(true),
             None => _ = config.insert("attention_gate".into(), json!(true)),
@@ -92,7 +92,8 @@ fn open(checkpoint: &Checkpoint) -> millrace::Result<()> {
     model_of(checkpoint).map(drop)
 }
 
-/// Adapters of the other format's files go by it: where llama.cpp has rows of queries and keys in another order, its models rotate otherwise.
+/// Adapters for the other file format depend on this: where llama.cpp reorders rows of queries and keys, its models
+/// rotate otherwise.
 #[test]
 fn models_whose_rows_llama_cpp_reorders_say_so() {
     let names = std::fs::read_dir(data("oracle")).expect("fixtures").map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
@@ -133,7 +134,7 @@ fn the_language_model_of_a_checkpoint_that_reads_pictures_is_found() {
     }
 }
 
-/// Idefics 3's kin, whose files leave out what is as by default: of the language model and of what reads pictures.
+/// Relatives of Idefics 3, whose files leave out default values, of the language model and of the vision tower.
 #[test]
 fn what_smolvlm_leaves_out_is_as_transformers_has_it() {
     let of = |class: &str, text: Value, vision: Value, more: Value| {
@@ -194,7 +195,7 @@ fn what_smolvlm_leaves_out_is_as_transformers_has_it() {
     }
 }
 
-/// Towers that read pictures and layers that guess further tokens: by name, with what they take.
+/// Vision towers and layers that predict further tokens: by name, with their tensors.
 #[test]
 fn what_is_left_out_of_a_checkpoint_is_told() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle");
@@ -272,7 +273,8 @@ fn shapes_have_the_published_numbers_of_parameters() {
     }
 }
 
-/// A head of 262,144 words in halves is 604 MB: under WebGPU's default limits it lies in parts of 128 MiB at most, cut between rows.
+/// A head of 262,144 words in halves is 604 MB: under WebGPU's default limits it lies in parts of 128 MiB at most, cut
+/// between rows.
 #[test]
 fn a_matrix_larger_than_a_binding_is_split() {
     const LIMIT: u64 = 128 << 20;
@@ -307,7 +309,7 @@ fn changed(file: &str, change: impl FnOnce(&mut gguf::Metadata), tensors: &[&str
     model_of(&checkpoint)
 }
 
-/// What llama.cpp takes a key for that is missing, or that is there without the one which it belongs to.
+/// llama.cpp's defaults for keys that are missing, or whose related key is missing.
 #[test]
 fn keys_that_are_missing_have_llama_cpps_defaults() {
     let scaling = |keys: &[(&str, gguf::Value)]| {
@@ -391,12 +393,13 @@ fn towers_of_a_gguf_file_are_left_out() {
     let model = changed("gguf-f32/model.gguf", vision, &["v.patch_embd.weight", "v.blk.0.attn_q.weight", "mm.0.weight"]).unwrap();
     let told: Vec<_> = model.left_out().iter().map(|left| (left.what.as_str(), left.tensors)).collect();
     assert_eq!(told, [("v.", 2), ("mm.", 1)]);
-    // What the language model itself would have to read: all of it is named.
+    // Unknown tensors of the language model itself: all of them are named.
     let error = changed("gguf-f32/model.gguf", |_| (), &["blk.0.cross_attn_q.weight", "blk.1.cross_attn_q.weight"]).err().unwrap();
     assert!(error.message().contains("tensors blk.0.cross_attn_q.weight, blk.1.cross_attn_q.weight are not part"), "{error}");
 }
 
-/// What trainers and tools leave behind in a configuration; what asks for something of the model stays an error.
+/// Keys that trainers and tools leave behind in a configuration are ignored; unknown keys that change the model stay
+/// errors.
 #[test]
 fn keys_that_tools_leave_behind_are_harmless() {
     let (_, config) = configs().into_iter().find(|(name, _)| name.starts_with("llama")).expect("its configuration");
@@ -426,7 +429,7 @@ fn keys_that_tools_leave_behind_are_harmless() {
     for key in ["use_logn_attn", "attention_sink", "parallel_attn", "rope_ratio", "logit_cap", "value_residual"] {
         assert_eq!(with(key, json!(true)).unwrap_err().code(), "UNSUPPORTED_MODEL", "{key}");
     }
-    // Numbers with a fraction of nothing.
+    // Whole numbers written as floats.
     with("num_hidden_layers", json!(2.0)).expect("two layers");
     assert!(with("num_hidden_layers", json!(2.5)).is_err());
 }

@@ -1,4 +1,4 @@
-//! Headers: what right files say, and that wrong ones are refused by name.
+//! Headers: valid files are read, and invalid ones refused by name.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -91,7 +91,7 @@ fn split(parts: &[Gguf]) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn a_split_gguf_model_is_the_tensors_of_all_its_parts() {
-    // In whatever order a page hands them over.
+    // In any order of the files.
     for order in [[0, 1, 2], [2, 0, 1]] {
         let files = split(&parts());
         let checkpoint = open(order.map(|i| files[i].clone())).unwrap();
@@ -259,7 +259,7 @@ fn what_is_no_model_is_refused_with_a_guess_what_it_is() {
     let part = Gguf::default().build();
     refused(open([("m-00001-of-00003.gguf".to_owned(), part.clone())]), "NOT_FOUND", &["m-00002-of-00003.gguf", "one of 3 parts"]);
     refused(open([("a.gguf".to_owned(), part.clone()), ("b.gguf".to_owned(), part.clone())]), "BAD_MODEL", &["several GGUF models", "a.gguf", "b.gguf"]);
-    // Content decides where the name says nothing.
+    // The content decides where the name has no known extension.
     assert!(open([("download".to_owned(), part)]).is_ok());
 }
 

@@ -56,7 +56,7 @@ fn mutate(file: &mut Vec<u8>, header: usize, random: &mut Random) {
                 file.splice(at..at, extra);
             }
             6 => {
-                // A piece of the header a second time, over another.
+                // Copies a piece of the header over another.
                 let from = random.below(header.min(file.len()));
                 let len = random.below(64).min(file.len() - at.max(from));
                 file.copy_within(from..from + len, at);
@@ -69,7 +69,8 @@ fn mutate(file: &mut Vec<u8>, header: usize, random: &mut Random) {
     }
 }
 
-/// Opens a checkpoint, its template and its tokenizer; a failure must be one of `codes`, and nothing may take much memory.
+/// Opens a checkpoint, its template and its tokenizer; a failure must be one of `codes`, and nothing may take much
+/// memory.
 fn check(list: Vec<(String, Vec<u8>)>, codes: &[&str], seed: u64) -> bool {
     let size: usize = list.iter().map(|(_, bytes)| bytes.len()).sum();
     let open_all = |checkpoint: &Checkpoint| -> millrace::Result<()> {
@@ -78,10 +79,11 @@ fn check(list: Vec<(String, Vec<u8>)>, codes: &[&str], seed: u64) -> bool {
         let ids = tokenizer.encode("Hello, wörld! 12345\n\n  x", true)?;
         tokenizer.decode(&ids, false).map(drop)
     };
-    // In a thread of its own: the tokenizer crate keeps a table for each thread that never shrinks, and this is about one file.
+    // In a thread of its own: the tokenizer crate keeps a table for each thread that never shrinks, and only one file's
+    // memory is measured here.
     let work = || worked(|| peak(|| open(list).and_then(|c| open_all(&c))));
     let ((result, held), seconds) = std::thread::scope(|scope| scope.spawn(work).join().expect("no panic"));
-    // The first read, regular expressions, the tokenizer's tables; then so many bytes for each byte of the file.
+    // The first read, regular expressions, the tokenizer's tables; then 64 bytes for each byte of the file.
     let allowed = (8 << 20) + 64 * size;
     assert!(held <= allowed, "seed {seed}: {held} bytes held for a file of {size}");
     assert!(seconds < 10.0, "seed {seed}: {seconds} s");
@@ -122,7 +124,7 @@ fn gguf_files() -> Vec<(Vec<u8>, usize)> {
 
 fn mutated_gguf(files: &[(Vec<u8>, usize)], seed: u64) -> bool {
     let mut random = Random(seed);
-    // The small file changes into something else quickest, so it is taken most often.
+    // The small file is the fastest to test, so it is taken most often.
     let (file, header) = &files[if seed.is_multiple_of(4) { random.below(files.len()) } else { 0 }];
     let mut file = file.clone();
     mutate(&mut file, *header, &mut random);
@@ -202,7 +204,7 @@ fn mutated_manifest(text: &[u8], seed: u64) -> bool {
     }
 }
 
-/// A journal as a download leaves it, and what a whole model's document says.
+/// The journal of an interrupted download, the document of a whole model, and the key of both.
 fn journal() -> (Vec<u8>, Vec<u8>, ModelKey) {
     let key = ModelKey::new("https://example.org/model/");
     let hash = |c: char| c.to_string().repeat(64);
@@ -228,7 +230,7 @@ fn journal() -> (Vec<u8>, Vec<u8>, ModelKey) {
     (journal, serde_json::to_vec_pretty(&stored).unwrap(), key)
 }
 
-/// What changes never tells of bytes that a file does not have, and never takes memory that it is not worth.
+/// A changed journal never claims bytes that a file does not have, and never takes memory out of proportion.
 fn mutated_journal((journal, stored, key): &(Vec<u8>, Vec<u8>, ModelKey), seed: u64) -> bool {
     let mut random = Random(seed);
     let of = if seed.is_multiple_of(3) { stored } else { journal };
@@ -265,7 +267,7 @@ fn mutated_manifests_and_journals_are_refused_or_hold_together() {
     assert!(good > 0 && good < 5500, "{good} of 6000 journals still open");
 }
 
-/// All of it with seeds that nobody has seen before, or from `MILLRACE_FUZZ_SEED` on: `MILLRACE_FUZZ_SECONDS`, or ten minutes.
+/// All mutations with new seeds, or from `MILLRACE_FUZZ_SEED` on, for `MILLRACE_FUZZ_SECONDS`, or ten minutes.
 #[test]
 #[ignore = "takes ten minutes: npm run test:long"]
 fn ten_minutes_of_mutations() {

@@ -1,4 +1,4 @@
-//! Answers that are forced into a form: with the model in the box, whose tokens are real ones.
+//! Constrained answers, with the bundled model, whose tokens are real ones.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -58,7 +58,7 @@ fn an_answer_satisfies_its_schema_whatever_the_seed() {
     let mut engine = load(&LoadOptions::default());
     let mut texts = Vec::new();
     for seed in 0..6 {
-        // At such a temperature the model alone writes anything.
+        // At this temperature the unconstrained model writes anything.
         let request = Request { temperature: 2.0, seed: Some(seed), schema: schema(person()), ..ask() };
         let result = run(&mut engine, &request);
         assert_eq!(result.finish_reason, FinishReason::Stop, "{}", result.text);
@@ -71,7 +71,7 @@ fn an_answer_satisfies_its_schema_whatever_the_seed() {
         assert!((2..=3).contains(&value["tags"].as_array().unwrap().len()));
         let about = result.grammar.expect("a grammar");
         assert!(about.states > 10 && about.bytes > 1000 && about.warnings.is_empty());
-        // The second one is at hand.
+        // The second time the grammar is cached.
         assert_eq!(about.ms > 0.0, seed == 0);
         texts.push(result.text);
     }
@@ -117,7 +117,7 @@ fn with_penalties_and_log_probabilities_it_holds_too() {
     };
     let result = run(&mut engine, &request);
     serde_json::from_str::<Value>(&result.text).unwrap_or_else(|e| panic!("{e}: {}", result.text));
-    // They are the model's own: of what it would have liked more, too.
+    // Log probabilities are the model's own, also of likelier tokens that the grammar excludes.
     let logprobs = result.logprobs.expect("log probabilities");
     assert!(logprobs.iter().any(|one| one.top.iter().all(|likely| likely.id != one.token.id)), "nothing was ever forced");
     assert!(logprobs.iter().all(|one| one.token.logprob.is_finite() && one.token.logprob <= 1e-6));
@@ -210,7 +210,7 @@ fn a_token_that_the_grammar_does_not_allow_is_noticed() {
     assert_eq!(error.kind(), ErrorKind::Gpu);
 }
 
-/// A schema at random that is satisfiable, with what people write: bounds, enums, patterns, formats, lists, alternatives, references.
+/// A random satisfiable schema with common keywords: bounds, enums, patterns, formats, lists, alternatives, references.
 fn random_schema(random: &mut Random, depth: u32) -> Value {
     let leaf = depth == 0 || random.below(3) == 0;
     let (least, more) = (random.below(3), random.below(4));
@@ -237,7 +237,8 @@ fn random_schema(random: &mut Random, depth: u32) -> Value {
     }
 }
 
-/// Every finished answer satisfies its schema, as another crate sees it, and every unfinished one can still be finished.
+/// Every finished answer satisfies its schema, by another crate's check, and every unfinished one can still be
+/// finished.
 fn answers_satisfy(schemas: usize, seeds: u64) {
     let mut engine = load(&LoadOptions::default());
     let packed = {
@@ -324,7 +325,7 @@ fn calls_are_forced_and_stand_beside_a_form() {
         }
         let one = Request { tool_choice: "paint".into(), parallel_tool_calls: false, seed: Some(seed), ..asked.clone() };
         assert_eq!(calls(&mut engine, &one).1.iter().map(|call| call.0.as_str()).collect::<Vec<_>>(), ["paint"]);
-        // A form beside tools: the one or the other, as the model likes.
+        // A constraint beside tools: the model chooses one of them.
         let (result, made) = calls(&mut engine, &Request { choice: vec!["neither".into()], seed: Some(seed), ..asked.clone() });
         assert!(!made.is_empty() || result.text == "neither", "{}", result.text);
         let (result, made) = calls(&mut engine, &Request { tool_choice: "none".into(), seed: Some(seed), max_tokens: Some(20), ..asked.clone() });

@@ -1,4 +1,4 @@
-//! What messages spell stays text: nobody ends a turn, or begins one, by writing the template's marks into a message.
+//! Special tokens spelled in messages stay text: a message with the template's marks cannot end a turn, or begin one.
 
 use millrace::engine::{Prompt, Request, Spelled, Texts};
 use millrace::format::Checkpoint;
@@ -25,7 +25,7 @@ fn tokenizers() -> impl Iterator<Item = (String, Tokenizer)> {
     })
 }
 
-/// Ids and names of the tokens that a message must not become: all special ones but what stands for unknown characters.
+/// Ids and names of the tokens that a message must not become: all special ones but the unknown token.
 fn controls(tokenizer: &Tokenizer) -> Vec<(u32, String)> {
     let named = (0..tokenizer.vocab_size() as u32).filter_map(|id| Some((id, tokenizer.special_name(id)?.to_owned())));
     named.map(|(id, name)| (id, name.trim().to_owned())).filter(|(_, name)| !["", "<unk>", "[UNK]"].contains(&name.as_str())).collect()
@@ -37,7 +37,7 @@ fn prompt(template: &ChatTemplate, tokenizer: &Tokenizer, messages: &Value, tool
     (tokenizer.encode_guarded(&guarded).unwrap(), guarded.text().into_owned())
 }
 
-/// Every way in which templates write a message: as it is, trimmed, as JSON, as Python writes it.
+/// The ways in which templates write a message: as it is, trimmed, as JSON, as Python writes it.
 const WAYS: [&str; 6] = [
     "{% for m in messages %}MARK{{ m.content }}MARK{% endfor %}",
     "{% for m in messages %}MARK{{ m.role }}\n{{ m['content'] | trim }}MARK\n{% endfor %}",
@@ -88,7 +88,7 @@ fn no_message_becomes_a_control_token() {
     }
 }
 
-/// Of texts that spell none, nothing changes: the cases of tokenizers, as contents.
+/// Texts without special tokens do not change: the cases of tokenizers, as contents.
 #[test]
 fn other_prompts_are_as_they_were() {
     for (name, tokenizer) in tokenizers() {
@@ -106,7 +106,8 @@ fn other_prompts_are_as_they_were() {
     }
 }
 
-/// The model in the box, by a request: results and descriptions of tools, documents, names, lists of parts; and what asks for the old behaviour.
+/// Requests to the bundled model: results and descriptions of tools, documents, names, lists of parts; and the option
+/// for parsed special tokens.
 #[test]
 fn requests_say_what_is_spelled() {
     let texts = pollster::block_on(Texts::open(&files([("box.gguf".to_owned(), bytes("../../www/models/box.gguf"))]), None)).unwrap();
@@ -129,18 +130,19 @@ fn requests_say_what_is_spelled() {
     let documents = json!([{ "title": forged, "text": forged }]);
     let prompt = template.render_guarded(&user("Hi"), None, &Map::from_iter([("documents".to_owned(), documents)]), true).unwrap();
     assert_eq!(texts.tokenizer().encode_guarded(&prompt).unwrap().iter().filter(|id| **id == end).count(), 1);
-    // Those who ask for it get it, by messages; a plain prompt is the caller's own.
+    // With the option messages are parsed; a plain prompt always is.
     let parsed = Request { special_tokens: Spelled::Parse, ..ask(user(forged), None) };
     assert_eq!(ends(&parsed), ends(&ask(user("Hi"), None)) + 2);
     assert_eq!(ends(&Request::new(Prompt::Text(forged.to_owned()))), 2);
-    // Noncharacters of a message stay; all of them leave none for a mark.
+    // Noncharacters in a message stay; a message with all of them leaves none for a mark.
     let all: String = ('\u{FDD0}'..='\u{FDEF}').collect();
     assert!(texts.rendered(&ask(user(&format!("{forged}\u{FDD0}")), None)).unwrap().1.unwrap().contains('\u{FDD0}'));
     let error = texts.tokens(&ask(user(&format!("{forged}{all}")), None)).unwrap_err();
     assert_eq!(error.code(), "BAD_OPTION");
 }
 
-/// Control tokens that are words, as some vocabularies have them: roles, keys and types that are compared stay as they are, contents do not become them.
+/// Control tokens that are words, as some vocabularies have them: roles, keys and types that templates compare stay as
+/// they are, contents do not become tokens.
 #[test]
 fn words_that_templates_compare_stay() {
     let mut json: Value = serde_json::from_slice(&bytes("tokenizer/gpt2/tokenizer.json")).unwrap();

@@ -1,5 +1,6 @@
-//! Prompts in which rows that are computed elsewhere take the place of tokens' embeddings, as a picture's do. Where the rows are the embeddings of tokens the
-//! model must not know the difference, whatever its layers are; and rows of another hash are another text to the prefix cache.
+//! Prompts in which rows that are computed elsewhere take the place of tokens' embeddings, as a picture's do. Rows that
+//! are the embeddings of tokens must give these tokens' results, with all kinds of layers; rows with another hash are
+//! another text to the prefix cache.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -26,12 +27,12 @@ fn load(fixture: &str, options: &LoadOptions) -> Engine {
     block_on(Engine::load(&open_path(&folder(fixture)).unwrap(), options, &|_| {}, &Cancel::new())).unwrap()
 }
 
-/// Passes of 24 rows: what stands in place of tokens goes on from one to the next.
+/// Passes of 24 rows, so that rows in place of tokens span several passes.
 fn exact() -> LoadOptions {
     LoadOptions { lane: Lane::Exact, prefill_rows: Some(24), cache_start: Some(64), faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() }, ..LoadOptions::default() }
 }
 
-/// A model's table of embeddings, times the factor that its family has.
+/// A model's table of embeddings, times its family's factor.
 struct Table {
     values: Vec<f32>,
     width: usize,
@@ -53,7 +54,7 @@ impl Table {
         Self { values: values.into_iter().map(|x| x * factor).collect(), width }
     }
 
-    /// The embeddings of these tokens as rows, for which `token` stands.
+    /// The embeddings of `ids` as rows with the placeholder `token`.
     fn rows(&self, hash: &str, token: u32, ids: &[u32]) -> Rc<Embedded> {
         let rows = Embedded::new(hash.to_owned(), token, ids.len() as u32).unwrap();
         let row = |id: &u32| &self.values[*id as usize * self.width..][..self.width];
@@ -70,7 +71,7 @@ fn ask(prompt: Input, n: u32) -> Request {
     Request { ignore_eos: true, max_tokens: Some(n), ..Request::new(Prompt::Input(prompt)) }
 }
 
-/// What an engine says that reads all of it.
+/// The answer of an engine that reads the whole prompt.
 fn afresh(engine: &mut Engine, prompt: Input, n: u32) -> Generation {
     run(engine, &Request { reuse: false, logits: true, ..ask(prompt, n) })
 }
@@ -92,15 +93,15 @@ fn assert_bits(a: &Generation, b: &Generation, what: &str) {
     assert_eq!((bits(a), &a.tokens), (bits(b), &b.tokens), "{what}");
 }
 
-/// Keys and values of all positions and of a window, recurrent states and convolutions, learned positions, sinks, a factor of embeddings, numbers by layer and
-/// token. The rows stand first, last, alone, across passes, and twice.
+/// Keys and values of all positions and of a window, recurrent states and convolutions, learned positions, sinks, a
+/// factor of embeddings, per-layer embeddings. The rows stand first, last, alone, across passes, and twice.
 #[test]
 fn embeddings_of_tokens_as_rows_are_these_tokens() {
     for fixture in ["hf-single", "gpt2-hf", "gemma2-hf", "gemma4-hf", "lfm2-hf", "qwen35-hf", "gptoss-hf"] {
         let table = Table::of(fixture);
         let mut engine = load(fixture, &exact());
         for (before, n, after) in [(0, 3, 2), (5, 1, 0), (0, 30, 0), (9, 40, 11)] {
-            // Numbers by layer and token are those of the padding token, whose id is 0 where none is said.
+            // Per-layer embeddings are those of the padding token, whose id is 0 by default.
             let token = if fixture == "gemma4-hf" { 0 } else { 77 };
             let (text, shown, rest) = (ids(before, 1), vec![token; n], ids(after, 2));
             let tokens = [&text[..], &shown, &rest, &shown].concat();
@@ -111,7 +112,7 @@ fn embeddings_of_tokens_as_rows_are_these_tokens() {
             assert_bits(&of_tokens, &of_rows, &format!("{fixture}: {n} rows behind {before}"));
             assert_eq!(of_rows.prompt_tokens, before + 2 * n + after);
         }
-        // Whatever token stands for them, the values decide.
+        // The result depends on the values, not on the placeholder token.
         let shown = ids(35, 3);
         let of_token = |token: u32| joined(&[&ids(4, 1).into(), &of_rows(table.rows("b", token, &shown)), &ids(3, 2).into()]);
         let mixed = of_token(5);
@@ -154,7 +155,7 @@ fn the_prefix_cache_knows_rows_by_their_hash() {
     assert_eq!(run(&mut engine, &ask(with("b", 4), 8)).cached_tokens, 8, "other rows");
     let tokens = joined(&[&ids(8, 1).into(), &vec![9; 30].into(), &ids(5, 4).into()]);
     assert_eq!(run(&mut engine, &ask(tokens, 8)).cached_tokens, 8, "the token that stood for the rows");
-    // What comes behind the rows is read on from there, by steps and by passes.
+    // Text behind the rows continues from the cache, by steps and by passes.
     let mut second = with("a", 2);
     run(&mut engine, &ask(second.clone(), 1));
     for turn in 0..3 {
@@ -169,7 +170,7 @@ fn the_prefix_cache_knows_rows_by_their_hash() {
     }
 }
 
-/// Rows whose values have not come are not missed as long as the cache has what was made of them.
+/// Rows without values are accepted as long as the cache holds them.
 #[test]
 fn values_are_wanted_where_rows_are_read() {
     let table = Table::of("hf-single");
@@ -181,7 +182,7 @@ fn values_are_wanted_where_rows_are_read() {
     assert_eq!(run(&mut engine, &ask(prompt(promised.clone()), 8)).tokens, expected);
     let mut error = |request: &Request| block_on(engine.generate(request, &mut |_| {}, &Cancel::new())).err().unwrap();
     assert_eq!(error(&Request { reuse: false, ..ask(prompt(promised), 8) }).kind(), ErrorKind::Internal);
-    // Of another model.
+    // Rows of another model's width.
     let wide = Embedded::new("c".into(), 9, 3).unwrap();
     wide.fill(vec![0.5; 3 * 999].into()).unwrap();
     let found = error(&ask(prompt(wide), 8));
@@ -199,7 +200,7 @@ fn values_are_wanted_where_rows_are_read() {
         let found = rows.fill(values.into()).err().unwrap();
         assert!(found.code() == "BAD_OPTION" && found.message().contains(why), "{found}");
     }
-    // Nothing of that has cost the conversation what it knows.
+    // None of these errors has changed the conversation's cache.
     let known = run(&mut engine, &ask(prompt(table.rows("a", 9, &ids(30, 3))), 8));
     assert_eq!((known.cached_tokens, known.tokens), (42, expected));
 }
@@ -232,7 +233,7 @@ fn a_saved_conversation_remembers_rows_by_their_hash() {
     run(&mut engine, &ask(prompt.clone(), 8));
     block_on(engine.save(0, &store, "shown", &Cancel::new())).unwrap();
     let conversation = block_on(other.restore(&store, "shown")).unwrap();
-    // Nothing of the rows but their hash is needed to go on.
+    // Only the rows' hash is needed to continue.
     let promised = Embedded::new("a".into(), 9, 30).unwrap();
     let longer = joined(&[&ids(8, 1).into(), &of_rows(promised), &ids(5, 2).into(), &ids(4, 6).into()]);
     let went_on = run(&mut other, &Request { conversation, ..ask(longer.clone(), 8) });
@@ -243,7 +244,7 @@ fn a_saved_conversation_remembers_rows_by_their_hash() {
     block_on(other.save(conversation, &store, "again", &Cancel::new())).unwrap();
     let again = block_on(engine.restore(&store, "again")).unwrap();
     assert_eq!(run(&mut engine, &Request { conversation: again, ..ask(longer.clone(), 8) }).cached_tokens, 46);
-    // A device that is lost takes the rows along: they are read again where they are given.
+    // After a device loss the rows are read again, which needs their values.
     other.device().lose();
     let saved = block_on(other.save(conversation, &store, "lost", &Cancel::new())).err().unwrap();
     assert!(saved.code() == "BAD_OPTION" && saved.message().contains("give them again"), "{saved}");
@@ -264,7 +265,8 @@ fn a_fork_shares_rows_and_a_shift_drops_them_whole() {
     assert_eq!((forked.cached_tokens, &forked.tokens), (43, &afresh(&mut engine, longer, 8).tokens));
     assert_eq!(run(&mut engine, &ask(prompt.clone(), 8)).tokens, first.tokens);
 
-    // 64 positions: one token stays, and 32 of the others, of which the first 12 would be rows that have lost their beginning.
+    // 64 positions: one token stays, and 32 of the others, of which the first 12 would be rows that have lost their
+    // beginning.
     let mut small = load("hf-single", &LoadOptions { context: Some(64), ..exact() });
     let long = joined(&[&ids(30, 1).into(), &rows, &ids(20, 2).into()]);
     let shifting = Request { overflow: Overflow::Shift, ..ask(long, 8) };

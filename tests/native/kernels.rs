@@ -1,5 +1,5 @@
-//! Every kernel and variant against its twin on the native GPU. A missing adapter is a failure, not a reason to skip. Variants for subgroups
-//! larger than the device's run with emulated ones.
+//! Every kernel and variant against its twin on the native GPU. A missing adapter is a failure, not a reason to skip.
+//! Variants for subgroups larger than the device's run with emulated ones.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use millrace::kernels::{self, Emulated, Variant, lab};
 
 use super::common;
 
-/// What ran and what did not.
+/// The variants that ran, were left out, or failed.
 #[derive(Default)]
 struct Ran {
     /// Variants with a case that passed.
@@ -48,7 +48,7 @@ fn open(options: &GpuOptions) -> Gpu {
     pollster::block_on(Gpu::open(options)).expect("a Vulkan or Metal adapter; on Debian without a GPU, install mesa-vulkan-drivers")
 }
 
-/// What is left out on which device, by reason.
+/// The number of variants left out by device and reason.
 fn table() -> BTreeMap<String, BTreeMap<String, usize>> {
     serde_json::from_slice(&common::bytes("kernels_left_out.json")).unwrap()
 }
@@ -58,19 +58,21 @@ fn without(v: &Variant) -> bool {
     v.axis("reduce").is_some() && !v.subgroups
 }
 
-/// Types that stand for those that are decoded alike: floats, blocks with a scale, blocks of blocks with a least value. All cases run with these.
+/// Whether the weight type represents the types that are decoded alike: floats, blocks with a scale, blocks of blocks
+/// with a minimum. All cases run with these.
 fn stands_for_others(v: &Variant) -> bool {
     v.axis("weight").is_none_or(|weight| ["f32", "q4_0", "q4_k"].contains(&weight))
 }
 
-/// The variants of a test that are tried with all cases, and those with one. Of types that others stand for, as many as have every value of every axis with
-/// every value of each other axis: what a driver compiles is what costs. `npm run test:long` runs everything with all cases.
+/// The variants that a test tries with all cases, and those with one. Of represented types, enough variants to have
+/// every pair of values of two axes: compilation by the driver is the cost. `npm run test:long` runs everything with
+/// all cases.
 fn tried(variants: &[&'static Variant]) -> [Vec<&'static Variant>; 2] {
     let (all, rest): (Vec<_>, Vec<_>) = variants.iter().partition(|v| stands_for_others(v));
     [all, Cover::Pairs.of(&rest)]
 }
 
-/// The variants that run natively of themselves, or with emulated subgroups.
+/// The variants that run natively with real subgroups, or with emulated ones.
 fn with_subgroups(gpu: &Gpu, emulated: bool) -> Vec<&'static Variant> {
     kernels::all().iter().filter(|v| !without(v) && gpu.caps().emulates(v) == emulated).collect()
 }
@@ -80,7 +82,7 @@ fn names(variants: &[&Variant]) -> BTreeSet<String> {
 }
 
 impl Ran {
-    /// Fails with what failed.
+    /// Panics with the failed cases, if there are any.
     fn passed(&self, gpu: &Gpu) {
         assert!(self.failed.is_empty(), "{} on {}:\n{}", self.failed.len(), gpu.caps().name, self.failed.join("\n"));
     }
@@ -100,13 +102,13 @@ fn every_kernel_agrees_with_its_twin() {
     if gpu.caps().software {
         assert_eq!(ran.left_out, *allowed, "tests/data/kernels_left_out.json says what may be left out, and why");
     } else {
-        // Another device may have more, and lack nothing else.
+        // Another device may leave out fewer variants, and none for other reasons.
         let unknown: Vec<_> = ran.left_out.iter().filter(|(reason, n)| allowed.get(*reason).is_none_or(|most| *n > most)).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
     }
 }
 
-/// What large GPUs run and small subgroups cannot, with emulated ones.
+/// The variants for larger subgroups than the device's, with emulated ones.
 #[test]
 fn kernels_for_larger_subgroups_agree_with_emulated_ones() {
     let gpu = open(&GpuOptions { emulated: Emulated::All, ..GpuOptions::default() });
@@ -122,7 +124,7 @@ fn kernels_for_larger_subgroups_agree_with_emulated_ones() {
     assert_eq!(ran.variants, names(&chosen));
 }
 
-/// Everything: all cases of all variants, on a device with subgroups, emulated where they are too small, and on one without.
+/// All cases of all variants, on a device with subgroups, emulated where they are too small, and on one without.
 #[test]
 #[ignore = "an hour: npm run test:long"]
 fn all_variants_agree_in_all_cases() {
@@ -136,7 +138,7 @@ fn all_variants_agree_in_all_cases() {
     }
 }
 
-/// What the CPU runs: of each kernel the variants that need neither subgroups nor `shader-f16`.
+/// The variants that the CPU runs: those that need neither subgroups nor `shader-f16`.
 #[test]
 fn every_kernel_agrees_with_its_twin_on_the_cpu() {
     let gpu = open(&GpuOptions { device: DeviceChoice::Cpu, ..GpuOptions::default() });
@@ -151,7 +153,8 @@ fn every_kernel_agrees_with_its_twin_on_the_cpu() {
 #[test]
 fn kernels_without_subgroups_agree_on_a_device_without_them() {
     let gpu = open(&GpuOptions { subgroups: false, ..GpuOptions::default() });
-    // Their bodies are those of the variants that run with all cases elsewhere: one case shows that they compile and add up without the feature.
+    // Their bodies are those of the variants that run with all cases elsewhere: one case shows that they compile and
+    // add up without the feature.
     let chosen = tried(&kernels::all().iter().filter(|v| without(v)).collect::<Vec<_>>()).concat();
     let mut ran = Ran::default();
     ran.run(&gpu, |v| chosen.contains(&v), Selection::One);
@@ -167,7 +170,7 @@ fn templates() -> Vec<(String, String)> {
     wgsl.map(|(folder, e)| (format!("{folder}{}", e.file_name().display()), fs::read_to_string(e.path()).unwrap())).collect()
 }
 
-/// The same with one text in the place of another.
+/// The templates with `from` replaced by `to` in one file.
 fn broken(templates: &[(String, String)], file: &str, from: &str, to: &str) -> Vec<(String, String)> {
     let edit = |(name, text): &(String, String)| (name.clone(), if name == file { text.replace(from, to) } else { text.clone() });
     let broken: Vec<_> = templates.iter().map(edit).collect();
@@ -175,7 +178,7 @@ fn broken(templates: &[(String, String)], file: &str, from: &str, to: &str) -> V
     broken
 }
 
-/// With as long rows as a model's, what is tried at loading finds what small cases might not.
+/// With rows as long as a model's, the self-test finds mistakes that small cases might not.
 #[test]
 fn the_self_test_finds_five_kernels_that_are_broken() {
     let templates = templates();
@@ -203,7 +206,7 @@ fn the_self_test_finds_five_kernels_that_are_broken() {
     }
 }
 
-/// What no device of the tests runs natively is compared all the same: a mistake in it is found.
+/// Variants that no device of the tests runs natively are compared too: a mistake in one is found.
 #[test]
 fn a_mistake_that_only_larger_subgroups_would_show_is_found() {
     let templates = templates();

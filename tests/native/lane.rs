@@ -1,4 +1,4 @@
-//! The lane that is chosen where nobody asks for one.
+//! The lane that is chosen where the caller gives none.
 
 use millrace::engine::{Engine, LoadOptions};
 use millrace::plan::Lane;
@@ -18,7 +18,7 @@ fn a_lane_is_measured_once_and_stays() {
     let rates = choice.rates.expect("they were measured");
     assert!(rates.dot4 > 0.0 && rates.f32 > 0.0 && (rates.f16 > 0.0) == info.adapter.f16(), "{rates:?}");
     assert_eq!((info.lane, choice.lane), (choice.lane, info.lane), "{}", choice.reason);
-    // Where ratios do not tell, the model's own product does.
+    // Where the rates' ratios do not decide, the model's own product does.
     match &choice.times[..] {
         [] => assert!(rates.int8() && info.lane == Lane::Fast, "{choice:?}"),
         [fast, other] => {
@@ -28,7 +28,7 @@ fn a_lane_is_measured_once_and_stays() {
         }
         times => panic!("{times:?}"),
     }
-    // What is known decides the next time, whatever a measurement would say now.
+    // A stored choice decides at the next load, without a new measurement.
     let mut tuning = Tuning::default();
     engine.remember(&mut tuning);
     let kept = Tuning::parse(&tuning.text().replace(choice.lane.name(), "exact"));

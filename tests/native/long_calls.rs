@@ -1,4 +1,5 @@
-//! Calls whose arguments have very many parts, in every way of writing calls: they are read once, and nothing is lost, however they are cut.
+//! Calls whose arguments have very many parts, in every format of calls: each part is parsed once, and nothing is lost,
+//! wherever the pieces break.
 
 use std::fmt::Write;
 
@@ -10,8 +11,8 @@ use crate::calls::{Message, message, random};
 /// Writes a call with these arguments.
 type Written = Box<dyn Fn(&Map<String, Value>) -> String>;
 
-/// A way of writing calls: the marks of its templates; what stands before, between and after the calls of a passage, where there may be several; and
-/// how one is written.
+/// A format of calls: the marks of its templates; the text before, between and after the calls of a passage, where
+/// there may be several; and how a call is written.
 struct Way {
     marks: &'static str,
     open: &'static str,
@@ -27,7 +28,7 @@ impl Way {
     }
 }
 
-/// A value as Python has it, or Gemma.
+/// A value in Python's notation, or Gemma's.
 fn spelled(value: &Value, quote: Option<&str>, words: [&str; 3]) -> String {
     let inner = |value| spelled(value, quote, words);
     match value {
@@ -108,7 +109,7 @@ fn ways() -> Vec<Way> {
         out + "]<]minimax[>[</invoke>"
     };
     other("]<]minimax[>[", "]<]minimax[>[<tool_call>", Some("\n"), "]<]minimax[>[</tool_call>", Box::new(call));
-    // Arguments in tags: what stands around the name of one, and behind its value. `S` says whether it is a string.
+    // Arguments in tags: the text around the argument's name, and behind its value. `S` says whether it is a string.
     let mut tags = |marks, open, around: [&'static str; 2], argument: [&'static str; 3], close| {
         let value = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let call = move |arguments: &Map<String, Value>| {
@@ -135,7 +136,7 @@ fn ways() -> Vec<Way> {
     ways
 }
 
-/// Arguments of so many parts.
+/// Arguments of `parts` parts.
 fn shapes(parts: usize) -> Vec<(&'static str, Value)> {
     let all = || 0..parts;
     let numbered = |value: &dyn Fn(usize) -> Value| all().map(|i| (format!("k{i}"), value(i))).collect::<Map<_, _>>();
@@ -169,7 +170,7 @@ fn offered() -> Vec<Tool> {
     vec![Tool { name: "f".to_owned(), parameters: json!({ "type": "object", "properties": properties }), strict: false }]
 }
 
-/// What is made of a text that comes in pieces of so many characters.
+/// The message that is parsed of a text in pieces of `length()` characters.
 fn read(marks: &str, tools: Vec<Tool>, text: &str, mut length: impl FnMut() -> usize) -> Message {
     let mut parser = Parser::new(Formats::of(marks, []), tools, "");
     let mut parts: Vec<Part> = Vec::new();
@@ -218,7 +219,7 @@ fn calls_of_many_parts_are_the_same_however_they_are_cut() {
     }
 }
 
-/// Of texts that come four characters at a time, each character is looked at a few times, and not once for each piece.
+/// In texts that come four characters at a time, each character is visited a few times, not once for each piece.
 #[test]
 fn calls_of_many_parts_are_read_once() {
     let work = |marks: &str, tools: Vec<Tool>, text: &str| {
@@ -236,7 +237,7 @@ fn calls_of_many_parts_are_read_once() {
             assert!(arguments(&message) == calls, "{:.100}: {:.300}", text, format!("{message:?}"));
         }
     }
-    // One part that is long, or values within one another.
+    // One long part, or nested values.
     let long = "9".repeat(20_000);
     let program = vec![Tool { name: "python".to_owned(), parameters: json!({}), strict: false }];
     for (marks, tools, text) in [
@@ -251,8 +252,9 @@ fn calls_of_many_parts_are_read_once() {
     }
 }
 
-/// Processor time of a megabyte of arguments, a token of four characters at a time, beside the same text without tools. Twice as much is what is aimed at;
-/// lists of numbers, which cost most, were at three times before each part was read once.
+/// Processor time of a megabyte of arguments, a token of four characters at a time, compared with the same text without
+/// tools. The goal is twice as much; lists of numbers, which cost most, took three times as much before each part was
+/// parsed once.
 #[test]
 #[ignore = "measures processor time"]
 fn calls_cost_little_more_than_twice_their_text() {

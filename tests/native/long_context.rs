@@ -1,4 +1,5 @@
-//! Windows, the slots that layers with a window keep, caches of eight bits, passes of few rows, and prompts of many passes.
+//! Windows, the slots that layers with a window keep, caches of eight bits, passes of few rows, and prompts of many
+//! passes.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +24,7 @@ fn load(path: &Path, options: &LoadOptions) -> Engine {
     common::load(&open_path(path).expect("model files"), options).expect("an engine")
 }
 
-/// The same model without its window.
+/// The model without its window.
 fn without_window(name: &str) -> PathBuf {
     let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&to).unwrap();
@@ -55,7 +56,7 @@ fn ask(prompt: &[u32], n: u32) -> Request {
     Request { ignore_eos: true, max_tokens: Some(n), ..Request::new(Prompt::Tokens(prompt.to_vec())) }
 }
 
-/// The logits of the last of `prompt`, whose tokens up to `from` are read and whose others are decoded.
+/// The logits of the last token of `prompt`, whose tokens up to `from` are read by passes and whose others are decoded.
 fn logits(engine: &mut Engine, prompt: &[u32], from: usize) -> Vec<f32> {
     run(engine, &Request { logits_from: Some(from as u32), reuse: false, ..ask(prompt, 1) }).all_logits.unwrap().pop().unwrap()
 }
@@ -70,7 +71,7 @@ fn apart(a: &[f32], b: &[f32]) -> f32 {
 fn slots_that_begin_again_give_what_a_whole_cache_gives() {
     // 16 rows: passes shorter than the window; 40: longer.
     for rows in [16, 40] {
-        // The GPU has the passes in the middle of which slots begin again.
+        // On the GPU run the passes within which slots begin again.
         let _cpu = (rows == 16).then(on_cpu);
         let mut small = load(&folder(), &LoadOptions { prefill_rows: Some(rows), ..exact() });
         let mut whole = load(&folder(), &exact());
@@ -129,7 +130,7 @@ fn a_cache_of_eight_bits_is_close_and_takes_little_more_than_half_of_the_memory_
         memory.push(engine.info().memory.kv);
         read.push(logits(&mut engine, &prompt, prompt.len() - 1));
         decoded.push(logits(&mut engine, &prompt, 40));
-        // What is kept is what a fresh run reads.
+        // The cache equals that of a fresh run.
         let result = run(&mut engine, &ask(&prompt, 8));
         let longer = [&prompt[..], &result.tokens, &ids(4, 1)].concat();
         let reused = run(&mut engine, &ask(&longer, 8));
@@ -179,7 +180,8 @@ fn three_thousand_tokens_read_equal_three_thousand_decoded() {
     read_equals_decoded(3000, 2000);
 }
 
-/// All of `n` where every token sees all before it; with a window, those after `from`, of many turns of its slots.
+/// All of `n` positions where tokens attend to all before; with a window the positions after `from`, over many rounds
+/// of its slots.
 fn read_equals_decoded(n: usize, from: usize) {
     for (path, from) in [(without_window(&format!("without_window_{n}")), 0), (folder(), from)] {
         let mut engine = load(&path, &exact());

@@ -1,4 +1,4 @@
-//! How much a piece of code allocates, to see that a lying file does not make it allocate much.
+//! Measures how much a piece of code allocates, to check that a lying file does not make it allocate much.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -35,7 +35,7 @@ fn values(row: &Row) -> (Vec<Given>, Vec<Given>) {
             if bounds.above {
                 bad.extend([number(least.into()), number(f64::from(least) + 1e-60)]);
             }
-            // What rounds onto a bound is the bound.
+            // A number that rounds to a bound is the bound.
             vec![number(if bounds.above { least.next_up() } else { least }.into()), number(most.into()), number(f64::from(most) * (1.0 + 1e-12))]
         }
         Kind::Whole { least, most } => {
@@ -98,7 +98,7 @@ fn every_row_takes_what_is_within_its_bounds_and_nothing_else() {
             for given in good {
                 assert_eq!(row.wrong(&given), None, "{section}.{} {given:?}", row.name);
                 options.set(i, given.clone()).unwrap_or_else(|e| panic!("{section}.{} {given:?}: {e}", row.name));
-                // What was set counts, and whoever fills the struct by hand is told the same.
+                // The value is set, and checks of structs filled by hand accept it.
                 assert!(options.get(i).is_some(), "{section}.{} {given:?}", row.name);
                 assert_eq!(options.get(i).and_then(|given| row.wrong(&given)), None, "{section}.{}", row.name);
                 options.check().unwrap_or_else(|e| panic!("{section}.{} {given:?}: {e}", row.name));
@@ -111,7 +111,7 @@ fn every_row_takes_what_is_within_its_bounds_and_nothing_else() {
     }
 }
 
-/// What is filled in by hand is checked as what is read.
+/// Structs filled by hand are checked as parsed options are.
 #[test]
 fn structs_filled_by_hand_are_checked() {
     for (_, options) in structs() {
@@ -144,7 +144,7 @@ fn structs_filled_by_hand_are_checked() {
     }
 }
 
-/// A default that is a name stands in the table, and is that of the type.
+/// A default that is a name is listed in the table, and is the type's default.
 #[test]
 fn defaults_are_those_of_the_table() {
     let table = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/options.toml")).unwrap();

@@ -1,4 +1,5 @@
-//! Logits of small random models against Hugging Face transformers: on the GPU (llvmpipe), with and without subgroups, and through the CPU twins.
+//! Logits of small random models against Hugging Face transformers: on the GPU (llvmpipe), with and without subgroups,
+//! and through the CPU twins.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ struct Expected {
     greedy: Vec<u32>,
 }
 
-/// Every committed fixture: one that vanishes, and one that is not named here, fails the tests.
+/// Every committed fixture: a missing one, and one that is not listed here, fails the tests.
 const FIXTURES: [&str; 79] = [
     "ernie4_5-gguf",
     "ernie4_5-hf",
@@ -137,7 +138,8 @@ fn is_tie(row: &[f32]) -> bool {
     row[best] - second < TOLERANCE * row.iter().fold(0.0, |m: f32, x| m.max(x.abs()))
 }
 
-/// At most that far apart at every position, and the same best token except at a tie.
+/// Compares rows within [`TOLERANCE`] at every position, with equal best tokens except at a tie. Returns the largest
+/// difference.
 fn agree(rows: &[Vec<f32>], e: &Expected) -> Result<f32, String> {
     if rows.len() != e.logits.len() {
         return Err(format!("{} positions, expected {}", rows.len(), e.logits.len()));
@@ -200,11 +202,11 @@ fn text_agrees(engine: &mut Engine, expected: &Expected) -> Result<(), String> {
     Err(format!("greedy text {:?} after {} known tokens, expected {:?}", result.tokens, result.cached_tokens, expected.greedy))
 }
 
-/// In short passes and in those of few rows as well, which the tuner compiles.
+/// Compares logits from short passes and from passes of few rows, which the tuner compiles.
 fn short_passes_agree(engine: &mut Engine, expected: &Expected) -> Result<f32, String> {
     block_on(engine.tune(0.0, &Cancel::new())).map_err(words)?;
     let worst = logits_agree(engine, expected).map_err(|e| format!("in short passes: {e}"))?;
-    // All but the last four tokens, then the whole: what is new is read in a pass of few rows.
+    // All but the last four tokens, then the whole: the new tokens are read in a pass of few rows.
     let n = expected.prompt.len();
     if n > 8 {
         let begin = Request { ignore_eos: true, max_tokens: Some(1), reuse: false, ..Request::new(Prompt::Tokens(expected.prompt[..n - 4].to_vec())) };
@@ -223,7 +225,7 @@ fn on_device(options: &LoadOptions, only: &[&str], short: bool) {
     });
 }
 
-/// Those that between them have every kind of step.
+/// Fixtures that together have every kind of step.
 const FEW: [&str; 12] = [
     "gemma2-gguf",
     "gemma4-gguf",
@@ -277,7 +279,8 @@ fn twins_agree_with_transformers() {
         let files = open_path(path).map_err(words)?;
         let checkpoint = block_on(Checkpoint::open(&files)).map_err(words)?;
         let twins = block_on(TwinSession::load(&checkpoint, Lane::Exact, 64, 256, 1 << 20)).map_err(words)?;
-        // A position's logits are those of the text up to it: beyond an original context all of it is rotated otherwise, and read again.
+        // Logits are those of the text up to the position: beyond the original context the text is rotated otherwise,
+        // and read again.
         let read = |i: usize| twins.prefill(&expected.tokens[..=i], 0).and_then(|()| twins.logits()).map_err(words);
         let from = expected.from as usize;
         let mut rows = vec![read(from)?];

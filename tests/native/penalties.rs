@@ -1,4 +1,4 @@
-//! Penalties, bias and log probabilities: against the model's own logits, which come back only because a test asks for them.
+//! Penalties, bias and log probabilities against the model's own logits, which are read back for the tests alone.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ fn logits_of(engine: &mut Engine, tokens: &[u32]) -> Vec<Vec<f32>> {
     run(engine, &request).all_logits.expect("logits")
 }
 
-/// What the penalties make of a position's logits.
+/// A position's logits after the penalties.
 fn adjusted(request: &Request, logits: &[f32], answer: &[u32]) -> Vec<f64> {
     let of = |(id, x): (usize, &f32)| {
         let count = answer.iter().filter(|t| **t as usize == id).count();
@@ -138,7 +138,7 @@ fn bias_forces_and_forbids() {
     assert_eq!(run(&mut engine, &with(42, 100.0)).tokens, [42; 20]);
     let often = run(&mut engine, &ask(20)).tokens[0];
     assert!(!run(&mut engine, &with(often, -100.0)).tokens.contains(&often));
-    // Nothing of it is left for the next one.
+    // No effect is left for the next request.
     assert_eq!(run(&mut engine, &ask(20)).tokens[0], often);
     assert_eq!(run(&mut engine, &Request { logprobs: Some(0), ..ask(20) }).tokens[0], often);
 }
@@ -149,7 +149,7 @@ fn they_cost_three_dispatches_and_no_readback() {
     let count = |result: Generation| (result.counters.dispatches, result.counters.readbacks, result.counters.submits, result.counters.created);
     let (dispatches, readbacks, submits, _) = count(run(&mut engine, &ask(64)));
     let memory = engine.info().memory.total;
-    // The first one compiles, before it begins to count.
+    // The first run compiles, before it begins to count.
     for _ in 0..2 {
         let scored = count(run(&mut engine, &Request { logprobs: Some(20), ..ask(64) }));
         assert_eq!(scored, (dispatches + 3 * 64, readbacks, submits, 0));
@@ -172,7 +172,7 @@ fn what_was_said_counts_on_after_growth_a_shift_and_a_loss() {
     let whole = run(&mut engine, &request);
     let lost = disturbed(&mut engine, &request, &[20, 90]).unwrap();
     assert_eq!((lost.recoveries, &lost.tokens, &lost.logprobs), (2, &whole.tokens, &whole.logprobs));
-    // A token that may come only once: at the cache's growth, and where older tokens are left out, it is remembered.
+    // A token that may come only once: that holds across growth of the cache and shifts.
     let mut engine = load(&LoadOptions { context: Some(128), ..options });
     let once = Request { overflow: Overflow::Shift, frequency_penalty: 2.0, presence_penalty: 2.0, repetition_penalty: 1e6, ..ask(150) };
     let result = run(&mut engine, &once);

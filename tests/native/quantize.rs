@@ -1,4 +1,5 @@
-//! Quantizers: bit for bit where Python's gguf package has one, within stated errors where scales are searched for.
+//! Quantizers: bit for bit where Python's gguf package has the quantizer, within stated errors where scales are
+//! searched for.
 
 use millrace::ErrorKind;
 use millrace::blocks::{DType, WeightType, dequantize, quantize};
@@ -63,8 +64,8 @@ fn plain_blocks_are_those_of_the_gguf_package() {
     }
 }
 
-/// The bounds lie a hundredth above what was measured. Scales of the range alone, without a search, give 0.0783, 0.0381 and 0.0187 for normal
-/// values and 0.0998, 0.0488 and 0.0259 for the heavy-tailed ones.
+/// The bounds lie a hundredth above what was measured. Scales of the range alone, without a search, give 0.0783, 0.0381
+/// and 0.0187 for normal values and 0.0998, 0.0488 and 0.0259 for the heavy-tailed ones.
 #[test]
 fn searched_scales_keep_errors_small() {
     let draw = |name: &str, one: fn(&mut Random) -> f32| {
@@ -111,7 +112,7 @@ fn odd_blocks_stay_finite_and_near() {
     near("far below zero", 0.12, &mut |_, r| -100.0 + normal(r));
     near("one spike", 0.02, &mut |i, _| if i % 256 == 77 { 3.0 } else { 0.0 });
     near("large", 0.15, &mut |_, r| 1e4 * r.f32());
-    // Beyond what halves, or scales that are halves, can say: finite is all.
+    // Beyond the range of halves, or of scales that are halves: only finiteness is required.
     near("the largest", 1.0, &mut |i, _| if i % 3 == 0 { f32::MAX } else { -f32::MAX });
     near("huge", 1.0, &mut |_, r| 1e30 * r.f32());
     near("one huge among small", 1.0, &mut |i, r| if i == 300 { 3e38 } else { r.f32() });

@@ -10,7 +10,7 @@ use millrace::weights::encode;
 
 use crate::common::bytes;
 
-/// What kernels read, but for plain f32, whose subnormal ones a GPU flushes.
+/// The weight types of kernels, except plain f32, whose subnormal values a GPU flushes.
 fn types() -> impl Iterator<Item = WeightType> {
     WeightType::ALL.iter().copied().filter(|kind| *kind != WeightType::F32)
 }
@@ -22,7 +22,7 @@ fn fixture(kind: WeightType) -> (Vec<u8>, Vec<f32>) {
     (raw, values)
 }
 
-/// What a fixture says of itself, its raw rows and their values.
+/// A fixture's description, its raw rows and their values.
 fn rows(name: &str) -> (serde_json::Value, Vec<u8>, Vec<f32>) {
     let about: serde_json::Value = serde_json::from_slice(&bytes(&format!("quants/{name}.json"))).unwrap();
     let file = bytes(&format!("quants/{name}.bin"));
@@ -35,7 +35,7 @@ fn rows(name: &str) -> (serde_json::Value, Vec<u8>, Vec<f32>) {
     (about, raw, values)
 }
 
-/// As the kernels read them: words of `wq` and, two scales a word, of `ws`.
+/// The fixture as kernels read it: words of `wq` and, two scales a word, of `ws`; and the values.
 fn packed(kind: WeightType) -> (Vec<u32>, Vec<u32>, Vec<f32>) {
     let (raw, values) = fixture(kind);
     let packed = repack(kind, &raw, values.len() / width(kind), width(kind)).unwrap();
@@ -47,7 +47,7 @@ fn width(kind: WeightType) -> usize {
     kind.group().max(BLOCK)
 }
 
-/// Equal in all bits, or both no number.
+/// Equal in all bits, or both NaN.
 fn same(a: f32, b: f32) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }
@@ -99,7 +99,7 @@ fn types_without_kernels_become_what_has_room_for_them() {
             if largest / 127.0 > f16::MAX.to_f32() {
                 continue;
             }
-            // Half a step, and what the scale loses as a half, which may be a subnormal one.
+            // Half a step, and the rounding of the scale to a half, which may be subnormal.
             let most = largest * (0.5 / 127.0 + 1.0 / 2048.0) + 127.0 * 2.0_f32.powi(-25);
             assert!(now.iter().zip(values).all(|(a, b)| (a - b).abs() <= most), "{dtype}: {now:?} of {values:?}");
         }

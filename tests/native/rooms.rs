@@ -1,4 +1,5 @@
-//! The rooms of `src/` build on one another in the order of `lib.rs`: an import goes down, never up. And JavaScript stays where it is said to.
+//! The modules ("rooms") of `src/` depend on each other in the order of `lib.rs`: imports go down, never up. And
+//! JavaScript is used only in the listed files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,19 +35,19 @@ fn rooms(lib: &str) -> Vec<String> {
     lib.lines().filter_map(named).collect()
 }
 
-/// The code of a file without its comments, of which the line numbers stay.
+/// The code of a file without its comments, with the same line numbers.
 fn code(text: &str) -> String {
     text.lines().map(|l| l.split_once("//").map_or(l, |(code, _)| code)).collect::<Vec<_>>().join("\n")
 }
 
-/// (line, room) of everything that code names in another room: `crate::room`, `crate::{room, room::…}`, and `super::room` out of its own.
-/// `depth`: how many `super` lead from a module of this file to the crate.
+/// (line, room) of everything that code names in another room: `crate::room`, `crate::{room, room::…}`, and
+/// `super::room` out of its own. `depth`: how many `super` lead from a module of this file to the crate.
 fn named(code: &str, depth: usize) -> Vec<(usize, String)> {
     let up = "super::".repeat(depth);
     let mut found = Vec::new();
     for start in ["crate::", &up] {
         for (at, _) in code.match_indices(start) {
-            // Of `self::super::`, of a longer word, of a longer chain: counted where that begins.
+            // A part of `self::super::`, of a longer word or of a longer chain is counted where that begins.
             let before = code[..at].chars().next_back();
             if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
                 continue;
@@ -78,7 +79,7 @@ fn named(code: &str, depth: usize) -> Vec<(usize, String)> {
     found
 }
 
-/// What in the files imports upwards.
+/// The imports of the files that go upwards.
 fn upward(src: &Path, files: &[(PathBuf, String)], rooms: &[String]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (path, text) in files {
@@ -88,7 +89,8 @@ fn upward(src: &Path, files: &[(PathBuf, String)], rooms: &[String]) -> Vec<Stri
             parts.pop();
         }
         let Some(own) = rooms.iter().position(|r| *r == parts[0]) else { continue };
-        // A room of one file and a folder's mod.rs are one `super` from the crate; a module of tests within one more, which nobody writes.
+        // A room of one file and a folder's mod.rs are one `super` from the crate; a module of tests in it two, which
+        // is not used.
         for (line, name) in named(&code(text), parts.len()) {
             if let Some(other) = rooms.iter().position(|r| *r == name)
                 && other > own

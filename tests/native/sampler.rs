@@ -1,5 +1,5 @@
-//! The sampler as a whole, `logit_stats` to `advance`, on the twins and on the GPU: what survives the filters against a
-//! sorted f64 reference, and what is drawn against the probabilities.
+//! The sampler as a whole, `logit_stats` to `advance`, on the twins and on the GPU: the filters' survivors against a
+//! sorted f64 reference, and the draws against the probabilities.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -106,10 +106,11 @@ impl<'a, D: Device> Sampler<'a, D> {
     }
 }
 
-/// How far a sum of probabilities may be from top-p, or a ratio from min-p, and its token be in or out: f32 arithmetic.
+/// Within this distance of a sum of probabilities from top-p, or of a ratio from min-p, a token may be in or out: f32
+/// arithmetic.
 const SLACK: f64 = 1e-5;
 
-/// What must and what may survive, by the definitions in src/sample/mod.rs, on sorted f64.
+/// The ids that must and that may survive, by the definitions in src/sample/mod.rs, on sorted f64.
 fn reference(options: &SamplingOptions, logits: &[f32]) -> (Vec<usize>, Vec<usize>) {
     let mut ids: Vec<usize> = (0..logits.len()).filter(|&i| !logits[i].is_nan()).collect();
     // Stable: ties stay in the order of ids.
@@ -264,7 +265,7 @@ fn the_gpu_samples_as_defined() {
     }
 }
 
-/// A table with more rows than the tokenizer has tokens, as Qwen3's: what is behind them is never drawn.
+/// A table with more rows than the tokenizer has tokens, as Qwen3's: further rows are never drawn.
 #[test]
 fn rows_behind_the_last_token_are_never_drawn() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/hf-single/model");

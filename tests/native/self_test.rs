@@ -53,7 +53,7 @@ fn a_lane_whose_variants_are_all_broken_gives_way_to_the_next() {
     let next = Lane::Fast.next(fast.info().adapter.f16());
     let mut good = load(&LoadOptions { lane: next, ..tested() });
     let expected = run(&mut good, &ask(16)).tokens;
-    // All that have its types: of other lanes they have others.
+    // All variants with its types: other lanes have others.
     let types = |variant: &str| variant.rsplit_once('-').unwrap().0.to_owned();
     let chosen = variants(&fast, "norm_gated")[0];
     let alike = kernels::all().iter().filter(|v| v.kernel == "norm_gated" && types(v.name) == types(chosen));
@@ -68,7 +68,8 @@ fn a_lane_whose_variants_are_all_broken_gives_way_to_the_next() {
     assert_eq!(run(&mut engine, &ask(16)).tokens, expected);
 }
 
-/// A variant that was measured as the fastest, and computes wrongly: its lane goes on with another one, now and at each later load.
+/// A variant that was measured as the fastest, and computes wrongly: its lane uses another one, now and at each later
+/// load.
 #[test]
 fn a_variant_that_was_fast_and_is_wrong_is_forgotten() {
     let mut engine = load(&tested());
@@ -109,7 +110,7 @@ fn a_variant_that_is_broken_in_the_last_lane_is_replaced_by_another() {
 
 #[test]
 fn a_gpu_that_cannot_be_trusted_at_all_is_an_error() {
-    // There is one variant of it, in every lane.
+    // This kernel has one variant, in every lane.
     let broken = vec![("pick".into(), "default".into())];
     let error = try_load(&LoadOptions { broken, ..tested() }).err().unwrap();
     assert_eq!(error.code(), "GPU");

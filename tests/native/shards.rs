@@ -1,4 +1,4 @@
-//! Shards: what is converted loads as what it was made from, and a manifest that lies is refused by name.
+//! Shards: a converted model loads as its source does, and a lying manifest is refused by name.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use crate::common::data;
 
-/// What a loader writes, by buffer.
+/// The bytes that a loader has written, by buffer.
 #[derive(Default)]
 struct Written(RefCell<BTreeMap<u32, Vec<u8>>>);
 
@@ -43,7 +43,7 @@ impl Sink for Written {
     }
 }
 
-/// Every buffer of a model's weights, as it would be on the GPU, cut where `max_binding` wants it.
+/// Every buffer of a model's weights, as it would be on the GPU, split by `max_binding`.
 fn loaded(checkpoint: &Checkpoint, quantize: Option<Recipe>, max_binding: u64) -> Result<Vec<(String, Vec<u8>)>> {
     let mut labels = Vec::new();
     let mut buffer = |label, _| {
@@ -63,7 +63,7 @@ fn open(path: &Path) -> Result<Checkpoint> {
     block_on(Checkpoint::open(&open_path(path)?))
 }
 
-/// Converts into a folder that is removed with what is returned.
+/// Converts into a temporary folder, which is removed when the returned guard is dropped.
 fn converted(source: &Path, options: Options) -> Result<(tempfile::TempDir, PathBuf, Manifest)> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
@@ -144,7 +144,7 @@ fn quantizing_while_converting_and_while_loading_give_the_same_weights() {
                     assert!(expected == loaded(&open(&out).unwrap(), None, 1 << 17).unwrap(), "{} {recipe:?}", source.display());
                     quantized += 1;
                 }
-                // Its rows are no whole blocks.
+                // The rows are no whole blocks.
                 Err(e) => assert!(e.code() == "BAD_OPTION" && expected == plain, "{}: {e}", source.display()),
             }
         }
@@ -180,10 +180,10 @@ fn an_interrupted_conversion_goes_on() {
     let there = contents(&out);
     assert!(there.len() > 2 && there.len() < manifest.shards.len(), "{:?}", there.keys());
 
-    // With other options it is another model.
+    // Other options make another model.
     let other = Options { shard_bytes: 30_000, ..options };
     assert_eq!(block_on(convert::convert(&files, &out, other, &mut |_| {}, &Cancel::new())).unwrap_err().code(), "BAD_OPTION");
-    // A shard that was damaged meanwhile is made again, as are those after it.
+    // A shard that was damaged meanwhile is written again, as are later ones.
     let damaged = out.join(&manifest.shards[1].file);
     let mut bytes = std::fs::read(&damaged).unwrap();
     bytes[100] ^= 1;
@@ -261,7 +261,7 @@ fn a_manifest_that_lies_is_refused_by_name() {
     }
 }
 
-/// Rows for columns: of a square matrix the shape does not tell.
+/// Rows swapped with columns, which the shape of a square matrix does not show.
 #[test]
 fn a_layout_that_the_model_does_not_read_is_refused_by_name() {
     let (_dir, out, _) = converted(&data("oracle/gpt2-hf/model"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
@@ -293,7 +293,7 @@ fn files_that_do_not_match_the_manifest_are_refused_by_name() {
     open(&out).unwrap();
 }
 
-/// A server of a folder's files; of `damaged` one bit is another.
+/// A server of a folder's files; in `damaged` one bit is flipped.
 struct Server {
     files: BTreeMap<String, Vec<u8>>,
     damaged: Option<String>,
@@ -356,7 +356,8 @@ fn hashes_are_compared_as_files_arrive() {
     assert_eq!(fetch(Rc::new(Server { files, damaged: None }), &Memory::store()).err().unwrap().code(), "NOT_FOUND");
 }
 
-/// What version 1 of the format is: a model that was converted when it was new must load, and its conversion gives the same bytes.
+/// Version 1 of the format: a model that was converted by the first release must load, and its conversion gives the
+/// same bytes.
 #[test]
 fn the_committed_shards_are_what_their_source_becomes() {
     let (_dir, out, _) = converted(&data("oracle/gguf-q8_0/model.gguf"), Options { shard_bytes: 60_000, ..Options::default() }).unwrap();
@@ -380,7 +381,7 @@ fn hints_choose_among_what_runs() {
         |info: &millrace::engine::Info| info.plan.iter().filter(|row| row.kernel == "merge").map(|r| (r.variant, r.reason.clone())).collect::<Vec<_>>();
     let hinted = merges(&load(&LoadOptions::default()));
     assert!(!hinted.is_empty() && hinted.iter().all(|(_, reason)| reason.contains("recommended by the model")), "{hinted:?}");
-    // What this version's kernels are called is not the file's business: it loads, and says so.
+    // Hints with unknown kernel names do not prevent loading: a warning tells.
     manifest["hints"] = json!({"kernels": {"merge": "warp", "tensor_core": "sg"}});
     std::fs::write(out.join("manifest.json"), manifest.to_string()).unwrap();
     let info = load(&LoadOptions::default());
@@ -390,7 +391,7 @@ fn hints_choose_among_what_runs() {
     }
     manifest["hints"] = json!({"kernels": {"merge": "q8"}});
     std::fs::write(out.join("manifest.json"), manifest.to_string()).unwrap();
-    // The self-test finds that it computes wrongly: another one runs.
+    // The self-test finds that the recommended variant computes wrongly: another one runs.
     let broken = vec![("merge".to_owned(), hinted[0].0.to_owned())];
     let info = load(&LoadOptions { broken, self_test: Some(true), ..LoadOptions::default() });
     assert!(!info.self_test.wrong.is_empty());
@@ -401,7 +402,8 @@ fn hints_choose_among_what_runs() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever number of a manifest is changed to whatever: it is read as a whole manifest or refused; what is read can be loaded, unless it is the model's configuration that makes no sense.
+    /// A manifest with any number changed is read as a whole manifest or refused; a manifest that is read can be
+    /// loaded, unless the model's configuration makes no sense.
     #[test]
     fn a_changed_manifest_is_read_or_refused(pick in any::<prop::sample::Index>(), value in prop_oneof![0u64..600, any::<u64>()]) {
         use std::sync::LazyLock;
@@ -423,7 +425,7 @@ proptest! {
             if let Ok(checkpoint) = block_on(Checkpoint::open(&files)) {
                 match loaded(&checkpoint, None, 1 << 17) {
                     Ok(_) => {}
-                    // What the model's own configuration says is read by the model, as strictly as from any file.
+                    // The model's own configuration is checked by the model, as strictly as from any file.
                     Err(e) => prop_assert!(place.starts_with("/config") && matches!(e.code(), "BAD_MODEL" | "UNSUPPORTED_MODEL" | "OUT_OF_MEMORY"), "{place} = {value}: {}: {e}", e.code()),
                 }
             }

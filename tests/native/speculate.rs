@@ -1,4 +1,4 @@
-//! Steps of several rows: the text is what steps of one row make, whatever was drafted; and what it costs the loop.
+//! Steps of several rows: the text equals that of steps of one row, whatever was drafted; and the cost for the loop.
 
 use std::path::Path;
 
@@ -36,12 +36,12 @@ fn ask(n: u32, seed: u32) -> Request {
     Request { ignore_eos: true, reuse: false, max_tokens: Some(n), ..Request::new(Prompt::Tokens(tokens)) }
 }
 
-/// The same without drafts, and with them in each step.
+/// The request without drafts, and with drafts in each step.
 fn both(request: &Request) -> [Request; 2] {
     [Speculate::Off, Speculate::Always].map(|speculate| Request { speculate, ..request.clone() })
 }
 
-/// Of each kind of layer whose state can be cut back.
+/// With each kind of layer whose state can be cut back.
 #[test]
 fn no_draft_changes_the_text_of_any_kind_of_layer() {
     let fixtures = [
@@ -102,14 +102,14 @@ fn drafts_keep_seeds_limits_stops_and_chunks() {
         assert_eq!(alone.tokens, drafted.tokens, "{seed}");
         assert_eq!(drafted.finish_reason, FinishReason::Length);
     }
-    // A text among what is decoded ends it, though steps have gone on.
+    // A stop text ends the answer, though further steps have run.
     let whole = run(&mut engine, &ask(60, 1));
     let at = whole.text.char_indices().nth(whole.text.chars().count() / 2).map_or(0, |(at, _)| at);
     let stop: String = whole.text[at..].chars().take(3).collect();
     for request in both(&Request { stop: vec![stop.clone()], ..ask(60, 1) }) {
         let ended = run(&mut engine, &request);
         assert_eq!((ended.finish_reason, ended.text.as_str()), (FinishReason::Stop, &whole.text[..whole.text.find(&stop).expect("it is in there")]));
-        // What the rejected rows have left in the cache is nobody's: the text goes on as if they had not been.
+        // Cache entries of rejected rows have no effect on a later turn.
         let again = Request {
             reuse: true,
             prompt: Prompt::Tokens([&(0..40).map(|i| 3 + (i * i + 1) % 7 + 1).collect::<Vec<_>>()[..], &whole.tokens[..20]].concat()),
@@ -130,7 +130,7 @@ fn drafts_keep_seeds_limits_stops_and_chunks() {
     }
 }
 
-/// 40 prompts one after the other in one sequence, each asked with and without drafts and some of them left in the middle.
+/// 40 prompts in one sequence, each with and without drafts and some of them cancelled.
 #[test]
 fn forty_prompts_have_the_texts_that_they_have_without_drafts() {
     let _cpu = on_cpu();
@@ -176,7 +176,7 @@ fn drafts_cost_the_loop_nothing() {
     assert!(c.submits <= 64 && c.readbacks <= 7, "{c:?}");
     assert_eq!(c.readback_bytes % 36, 0, "{c:?}");
     assert!(first.accepted_tokens > 0);
-    // Where nobody knows yet that it pays, steps of several rows are not even compiled.
+    // Until drafts are known to pay, steps of several rows are not even compiled.
     let mut engine = load("gguf-q8_0", &LoadOptions::default());
     assert_eq!(run(&mut engine, &ask(20, 5)).drafted_tokens, 0);
 }

@@ -1,6 +1,7 @@
-//! What a sequence remembers goes through everything that a conversation does, whatever its layers remember: keys and values of all positions, of a
-//! window, of another layer, and a recurrent state, whose running sum shows each step that was run too many or read twice. The model is random;
-//! what it must say is what a fresh engine says that reads the whole text at once.
+//! States of sequences through all operations on conversations, with all kinds of layers: keys and values of all
+//! positions, of a window, of another layer, and a recurrent state, whose running sum shows each step that ran once too
+//! often or was read twice. The model is random; the expected answer is that of a fresh engine that reads the whole
+//! text at once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -60,7 +61,7 @@ fn files() -> Files {
 
 fn weights() -> Vec<u8> {
     let mut seed = 0x2545_f491_4f6c_dd1d_u64;
-    // As good as normal: a sum of uniform numbers.
+    // Nearly normal: a sum of uniform numbers.
     let mut random = || {
         let mut uniform = || {
             seed ^= seed << 13;
@@ -103,14 +104,14 @@ fn weights() -> Vec<u8> {
 }
 
 thread_local! {
-    /// What the tests of this thread are about: the toy, or a fixture of a real architecture with recurrent layers.
+    /// The model of this thread's tests: the toy, or a fixture of a real architecture with recurrent layers.
     static MODEL: Cell<&'static str> = const { Cell::new("toy") };
 }
 
 /// Fixtures of architectures with recurrent layers.
 const RECURRENT: [&str; 3] = ["lfm2-hf/model", "falconh1-hf/model", "qwen35moe-gguf/model.gguf"];
 
-/// The same of each of them: the toy shows it of the GPU.
+/// Runs a test with each of [`RECURRENT`] on the CPU: the toy runs on the GPU.
 fn of_each(test: impl Fn()) {
     let _cpu = on_cpu();
     for model in RECURRENT {
@@ -140,9 +141,10 @@ fn ask(prompt: &[u32], n: u32) -> Request {
     Request { ignore_eos: true, max_tokens: Some(n), logprobs: Some(3), ..Request::new(Prompt::Tokens(prompt.to_vec())) }
 }
 
-/// What an engine says that has read nothing before.
+/// The answer of an engine that has read nothing before.
 fn fresh(prompt: &[u32], n: u32) -> Generation {
-    // Begins with an engine, so that what engines keep in their threads ends after them: where a test asks both devices, the GPU is the first.
+    // Begins with an engine, so that thread-locals of engines are dropped after the engines: where a test uses both
+    // devices, the GPU is first.
     fn which() -> (&'static str, bool) {
         (MODEL.get(), common::device().is_some())
     }
@@ -154,7 +156,7 @@ fn fresh(prompt: &[u32], n: u32) -> Generation {
     })
 }
 
-/// That it says what a fresh engine says: the same tokens, as likely.
+/// Asserts the answer of a fresh engine: equal tokens with equal log probabilities.
 fn assert_fresh(result: &Generation, prompt: &[u32], what: &str) {
     let expected = fresh(prompt, result.tokens.len() as u32);
     assert_eq!(result.tokens, expected.tokens, "{}: {what}", MODEL.get());
@@ -164,7 +166,7 @@ fn assert_fresh(result: &Generation, prompt: &[u32], what: &str) {
     }
 }
 
-/// An answer that the caller ends after so many tokens, in the middle of a chunk.
+/// An answer that the caller ends after `tokens` tokens, in the middle of a chunk.
 fn ended_after(engine: &mut Engine, request: &Request, tokens: usize) -> Generation {
     let cancel = Cancel::new();
     let mut seen = 0;
@@ -179,12 +181,12 @@ fn ended_after(engine: &mut Engine, request: &Request, tokens: usize) -> Generat
     block_on(engine.generate(request, heard, &cancel)).unwrap()
 }
 
-/// The running sums themselves, told apart by what the next token is worth: a step too many is seen.
+/// The running sums themselves, compared by the next token's log probabilities: one step too many shows.
 #[test]
 fn a_step_too_many_is_seen() {
     let prompt = ids(30, 1);
     let once = fresh(&prompt, 4);
-    // The last token read twice, which keys and values alone would show little of.
+    // The last token read twice, which would show little in keys and values alone.
     let twice = fresh(&[&prompt[..], &prompt[29..]].concat(), 4);
     let first = |g: &Generation| g.logprobs.as_ref().unwrap()[0].top.clone();
     assert_ne!(first(&once), first(&twice));
@@ -215,7 +217,7 @@ fn turns(turns: &[(usize, Option<u32>)]) {
         assert_eq!(first.counters.created, 0, "nothing is created while decoding");
         let second = [&prompt[..], &first.tokens, &ids(9, 2)].concat();
         let result = run(&mut engine, &ask(&second, 20));
-        // The GPU itself has ended the answer: nothing has run that does not count.
+        // The GPU itself has ended the answer: no further step has run.
         assert_eq!(result.cached_tokens, turn + 19);
         assert_fresh(&result, &second, "a second turn");
         // Regenerated: a checkpoint lies at the prompt's end, with its logits.
@@ -260,7 +262,7 @@ fn beyond_the_end(chunks: &[u32], stops: &[usize]) {
     }
 }
 
-/// Asks while the GPU refuses buffers.
+/// Runs a request while the GPU refuses buffers.
 fn refused(engine: &mut Engine, refuse: Refuse, request: &Request) -> millrace::Result<Generation> {
     engine.device().refuse_buffers(Some(refuse));
     let result = block_on(engine.generate(request, &mut |_| {}, &Cancel::new()));
@@ -271,8 +273,8 @@ fn refused(engine: &mut Engine, refuse: Refuse, request: &Request) -> millrace::
     result
 }
 
-/// A GPU whose memory is full refuses a buffer of what penalties need, at once or as browsers do, later: the answer is an error, all else goes on as
-/// before, and what is asked for again has all it needs.
+/// A full GPU refuses a buffer for penalties, at once or, as browsers do, later: the answer is an error, everything
+/// else is as before, and a later request with penalties succeeds.
 #[test]
 fn what_was_refused_memory_is_as_if_it_had_not_been_asked_for() {
     let prompt = ids(30, 5);
@@ -293,18 +295,19 @@ fn what_was_refused_memory_is_as_if_it_had_not_been_asked_for() {
     }
 }
 
-/// The same of a cache that grows, for a prompt and within an answer. From then on no conversation is longer than what there is room for.
+/// A full GPU refuses a buffer of a cache that grows, for a prompt and within an answer. From then on the context is
+/// limited to the existing room.
 #[test]
 fn a_cache_that_cannot_grow_ends_one_answer_and_no_more() {
     let (prompt, longer) = (ids(30, 5), ids(70, 6));
     // Each state by itself, so that some have moved where another cannot.
     move_in_stages_of(Some(1));
     for late in [true, false] {
-        // Only a GPU tells late.
+        // Only a GPU reports refusals late.
         let _cpu = (!late).then(on_cpu);
         for (what, request) in [("for a prompt", ask(&longer, 10)), ("within an answer", ask(&longer[..40], 60))] {
             let Prompt::Tokens(asked) = &request.prompt else { unreachable!() };
-            // Some of the buffers, of each case others.
+            // Some of the buffers, different ones in each case.
             let (mut n, mut grew) = (u32::from(late), 0);
             loop {
                 let mut engine = load(&exact(Some(8)));
@@ -322,7 +325,7 @@ fn a_cache_that_cannot_grow_ends_one_answer_and_no_more() {
                 let second = [&prompt[..], &ids(9, 2)].concat();
                 assert_fresh(&run(&mut engine, &ask(&second, 10)), &second, &what);
                 if !refused.message().contains("64 at most") {
-                    // Not of the cache, but of what an answer needs: there is room for it now.
+                    // A buffer of the answer, not of the cache: there is room for it now.
                     assert_fresh(&run(&mut engine, &ask(&longer, 10)), &longer, &what);
                     continue;
                 }
@@ -338,7 +341,8 @@ fn a_cache_that_cannot_grow_ends_one_answer_and_no_more() {
     move_in_stages_of(None);
 }
 
-/// One buffer that is refused, of a GPU that has memory for the others: states that have moved go back, nothing is read again, and the cache grows by less.
+/// The GPU refuses one buffer, and has memory for the others: states that have moved go back, nothing is read again,
+/// and the cache grows by less.
 #[test]
 fn a_cache_that_cannot_double_grows_by_what_is_needed() {
     move_in_stages_of(Some(1));
@@ -347,7 +351,7 @@ fn a_cache_that_cannot_double_grows_by_what_is_needed() {
     for late in [false, true] {
         let mut after = 0;
         let least = loop {
-            // Of all positions at first, so that they double to more than is needed.
+            // A context long enough for doubling to make more room than is needed.
             let mut engine = load(&LoadOptions { context: Some(512), ..exact(Some(8)) });
             run(&mut engine, &ask(&start, 2));
             engine.device().refuse_buffers(Some(Refuse { after, once: true, late }));
@@ -355,7 +359,7 @@ fn a_cache_that_cannot_double_grows_by_what_is_needed() {
             engine.device().refuse_buffers(None);
             let what = format!("after buffer {after}, late: {late}");
             let result = match result {
-                // Told of late, of a buffer that is not the cache's.
+                // Reported late, for a buffer that is not the cache's.
                 Err(e) if late && after > 2 && e.message().contains("checkpoint") => break after,
                 result => result.unwrap_or_else(|e| panic!("{what}: {e}")),
             };
@@ -372,12 +376,12 @@ fn a_cache_that_cannot_double_grows_by_what_is_needed() {
     move_in_stages_of(None);
 }
 
-/// Bytes of the toy's cache with room for so many positions.
+/// Bytes of the toy's cache with room for `positions` positions.
 fn kv_at(positions: u32) -> u64 {
     load(&LoadOptions { cache_start: Some(positions), ..exact(None) }).info().memory.kv
 }
 
-/// The old cache and the new one are not there at one time: growing takes what the plan says.
+/// The old and the new cache do not exist at one time: growing takes no more than planned.
 #[test]
 fn a_cache_that_grows_takes_no_more_than_its_plan() {
     move_in_stages_of(Some(1));
@@ -391,17 +395,17 @@ fn a_cache_that_grows_takes_no_more_than_its_plan() {
     let (_, peak) = engine.device().buffers();
     let after = engine.info().memory;
     assert_eq!((after.kv, before.kv * 2), (before.kv_full, before.kv_full));
-    // Of what the plan has beside, copies of texts take five full contexts.
+    // In the plan's spare memory, copies of texts take five full contexts.
     let growing = before.spare - 5 * before.kv_full;
     assert!(growing > 0 && growing < before.kv / 2, "{growing}");
-    // What was there before, but for the cache; tables and activations of more positions.
+    // The memory before without the cache, the grown cache, and tables and activations of more positions.
     let planned = before.total - before.kv + before.kv_full + growing + (after.weights + after.activations - before.weights - before.activations);
     assert!(peak <= planned && peak > after.total, "{peak} of {planned} bytes, {} afterwards", after.total);
     MODEL.set("toy");
     move_in_stages_of(None);
 }
 
-/// Two chats in turns, without a name: each goes on from what was read of it, whichever was the last.
+/// Two chats without a conversation take turns: each continues from its own cache, whichever was used last.
 #[test]
 fn chats_without_a_name_take_turns() {
     in_turns();
@@ -422,7 +426,7 @@ fn in_turns() {
             chat.extend(ids(9, 30 + round));
         }
     }
-    // As many as are kept: those that were used the longest ago are forgotten.
+    // More texts than are kept: the least recently used are evicted.
     for i in 0..5 {
         run(&mut engine, &ask(&ids(60, 40 + i), 2));
     }
@@ -431,7 +435,7 @@ fn in_turns() {
     assert_fresh(&result, &chats[0], "a chat that was forgotten");
 }
 
-/// A fork takes memory of its own once one of the two changes what both have, and not before.
+/// A fork takes memory of its own only once one of the two changes the common part.
 #[test]
 fn a_fork_copies_nothing_at_once() {
     let mut engine = load(&LoadOptions { slots: Some(2), ..exact(Some(8)) });
@@ -440,7 +444,7 @@ fn a_fork_copies_nothing_at_once() {
     let made = engine.device().buffers().0;
     let forks = [(); 3].map(|()| engine.fork(0).unwrap());
     assert_eq!(engine.device().buffers().0, made, "nothing is made");
-    // One that is released before it was used has cost nothing, and one whose origin is released has its slot.
+    // A fork that is released unused has cost nothing, and a fork whose origin is released takes over its slot.
     engine.release(forks[0]);
     engine.release(0);
     assert_eq!(engine.device().buffers().0, made, "nothing is made");
@@ -452,7 +456,8 @@ fn a_fork_copies_nothing_at_once() {
     }
 }
 
-/// What is copied without a wait is told of with the next answer: that one is an error, and those after it read their texts again.
+/// A refused copy that was made without a wait is reported with the next answer: that is an error, and later ones read
+/// their texts again.
 #[test]
 fn a_copy_that_there_was_no_memory_for_is_made_again() {
     let prompt = ids(30, 5);
@@ -460,7 +465,7 @@ fn a_copy_that_there_was_no_memory_for_is_made_again() {
     run(&mut engine, &ask(&prompt, 10));
     let texts = [&ids(4, 10), &ids(4, 11)].map(|end| [&prompt[..], end].concat());
     let of = |conversation, text: &[u32]| Request { conversation, ..ask(text, 10) };
-    // Refused at once it is made again from its tokens, without an error.
+    // Refused at once, the state is rebuilt from its tokens, without an error.
     let fork = engine.fork(0).unwrap();
     let result = refused(&mut engine, Refuse { after: 1, once: true, late: false }, &of(fork, &texts[1])).unwrap();
     assert_fresh(&result, &texts[1], "a fork without memory for a copy");
@@ -471,7 +476,7 @@ fn a_copy_that_there_was_no_memory_for_is_made_again() {
     assert_fresh(&run(&mut engine, &of(0, &texts[1])), &texts[1], "what it was forked from");
 }
 
-/// A stop text within a chunk: what comes after it is no part of the answer, nor of what is remembered.
+/// A stop text within a chunk: later tokens are neither part of the answer nor of the state.
 #[test]
 fn stop_texts_in_the_middle_of_a_chunk_leave_nothing_behind() {
     stop_texts(2);
@@ -484,7 +489,7 @@ fn stop_texts(most: usize) {
     let prompt = ids(40, 3);
     let whole = fresh(&prompt, 48);
     let texts: Vec<&str> = whole.logprobs.as_ref().unwrap().iter().map(|token| token.token.text.as_str()).collect();
-    // Tokens whose text is whole and is in none before them.
+    // Tokens with a whole text that no earlier token contains.
     let plain = |i: &usize| {
         whole.text.contains(texts[*i]) && texts[*i].is_ascii() && !texts[*i].trim().is_empty() && !texts[..*i].iter().any(|text| text.contains(texts[*i]))
     };
@@ -496,7 +501,7 @@ fn stop_texts(most: usize) {
         assert_eq!(stopped.finish_reason, FinishReason::Stop);
         assert_eq!(stopped.text, whole.text.split(texts[place]).next().unwrap());
         assert!(stopped.tokens.len() > place && stopped.tokens == whole.tokens[..stopped.tokens.len()]);
-        // The turn goes on behind the part of the answer that is shown.
+        // The next turn continues behind the shown part of the answer.
         let next = [&prompt[..], &whole.tokens[..place], &ids(6, 9)].concat();
         let result = run(&mut engine, &ask(&next, 12));
         assert!(result.cached_tokens > 0, "something is known");
@@ -514,7 +519,8 @@ fn forks_and_released_ones_do_not_disturb_one_another() {
     }
 }
 
-/// Conversations that take turns: with fewer slots than there are of them they are copied out and in, with as many they lie side by side.
+/// Conversations in turns: with fewer slots than conversations they are copied out and in, with as many each keeps its
+/// slot.
 fn forks(options: &LoadOptions) {
     let mut engine = load(options);
     let start = ids(40, 6);
@@ -531,7 +537,7 @@ fn forks(options: &LoadOptions) {
             text.extend(ids(5, 20));
         }
     }
-    // Of one that is not in a slot.
+    // A fork of a conversation that is not in a slot.
     let late = engine.fork(forks[1]).unwrap();
     engine.release(forks[1]);
     let result = run(&mut engine, &Request { conversation: late, ..ask(&texts[1], 5) });
@@ -550,7 +556,7 @@ fn shift() {
     let prompt = ids(50, 8);
     let result = run(&mut engine, &Request { overflow: Overflow::Shift, ..ask(&prompt, 60) });
     assert!(result.shifts > 0 && result.tokens.len() == 60);
-    // As if each remaining part had been a prompt of its own.
+    // Equals the answer to each remaining part as a prompt of its own.
     let mut text = prompt.clone();
     let mut expected = Vec::new();
     while expected.len() < 60 {
@@ -604,7 +610,7 @@ fn lost(chunks: &[u32], losses: &[usize]) {
             let result = disturbed(&mut engine, &Request { reuse: false, ..ask(&prompt, 50) }, &[at]).unwrap();
             assert_eq!((&result.tokens, &result.logprobs), (&whole.tokens, &whole.logprobs), "chunk {chunk}, lost at {at}: to the last bit");
         }
-        // Lost between two turns, of which the first was ended by its caller.
+        // Device loss between two turns, of which the first was ended by its caller.
         let part = ended_after(&mut engine, &Request { reuse: false, ..ask(&prompt, 50) }, 10);
         let next = [&prompt[..], &part.tokens, &ids(5, 4)].concat();
         engine.device().lose();
@@ -631,7 +637,7 @@ fn what_measures_leaves_no_trace() {
     assert_fresh(&result, &third, "after tuning");
 }
 
-/// The fast lane's own answers differ from the exact ones: it must agree with itself.
+/// Other lanes' answers differ from the exact lane's: each must agree with itself.
 #[test]
 fn every_lane_remembers_the_same() {
     for options in [LoadOptions { lane: Lane::Fast, ..exact(Some(16)) }, LoadOptions { kv: Some(Kv::Q8), ..exact(Some(16)) }] {

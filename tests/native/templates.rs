@@ -1,4 +1,4 @@
-//! Chat templates against what transformers makes of them.
+//! Chat templates against transformers.
 
 use millrace::text::{ChatTemplate, DateTime, SpecialTokens, TemplateSource};
 use serde_json::{Map, Value, json};
@@ -128,7 +128,7 @@ fn memory_and_time_are_bounded_beside_instructions() {
         // A second in a release build.
         assert!(seconds < 6.0, "{text} took {seconds} s");
     }
-    // Long conversations are none of this.
+    // Long conversations are not affected.
     let messages: Vec<_> =
         (0..1000).map(|i| json!({"role": if i % 2 == 0 { "user" } else { "assistant" }, "content": format!("{i} {}", "word ".repeat(400))})).collect();
     let text = "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' and m.content is string and not m.content.startswith('<') %}\
@@ -159,7 +159,7 @@ fn expressions_that_nest_without_end_are_refused_when_the_template_is_read() {
         assert!(error.message().contains("line 2") || error.message().contains("bytes"), "{error}");
         assert!(seconds < 6.0, "{} took {seconds} s", &text[..40]);
     }
-    // Long texts, strings with signs in them and many tags are no long expressions.
+    // Long texts, strings with operators in them and many tags do not count as long expressions.
     let text = format!("{}{{{{ '{}' }}}}{}", many("a | b "), " | }} + ".repeat(10_000), "{{ 1 }}".repeat(5_000));
     assert!(render(&text).unwrap().ends_with("1111"));
     assert!(render(&format!("{{{{ 1{} }}}}", " + 1".repeat(400))).unwrap() == "401");
@@ -208,7 +208,7 @@ fn an_empty_conversation_is_the_templates_business() {
     assert_eq!(template("{{ messages|length }}").unwrap().render(&json!([]), None, &Map::new(), false).unwrap(), "0");
 }
 
-/// What was rendered, or why not.
+/// The rendered text, or the error.
 fn outcome(rendered: millrace::Result<String>) -> String {
     rendered.unwrap_or_else(|e| e.to_string())
 }
@@ -226,7 +226,7 @@ fn turn(content: Option<Value>, arguments: Value) -> Value {
 #[test]
 fn content_beside_calls_is_what_the_template_takes() {
     let null = Some(Value::Null);
-    // What the body makes of the assistant's message, then what is expected of null, of none, and of a text.
+    // The template's expression, then the expected results for content null, no content, and a text.
     let cases = [
         ("takes all", "{{ m.content or '' }}", ["", "", "x"]),
         ("fails at null and at none", "{{ '' + m.content }}", ["", "", "x"]),
@@ -263,7 +263,7 @@ fn arguments_are_what_the_template_takes() {
             assert_eq!(outcome(rendered), expected, "{name}: {arguments}");
         }
     }
-    // What is no JSON is the model's own mistake, and stays.
+    // Arguments that are not JSON are the model's own mistake, and stay.
     let text = "{% for m in messages %}{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments | tojson }}{% endif %}{% endfor %}";
     let rendered = template(text).unwrap().render(&turn(None, json!("{\"a\": ")), None, &Map::new(), true);
     assert_eq!(outcome(rendered), r#""{\"a\": ""#);
@@ -271,7 +271,7 @@ fn arguments_are_what_the_template_takes() {
 
 #[test]
 fn no_tools_are_none_or_undefined_as_the_template_takes_it() {
-    // Python passes none; llama.cpp's templates are written for undefined.
+    // transformers passes none; llama.cpp's templates are written for undefined.
     for (text, expected) in [
         ("{% if tools is defined %}{% for tool in tools %}{{ tool.name }}{% endfor %}Use them.{% endif %}", ""),
         ("{% if tools is not none %}You have tools.{% endif %}", ""),
@@ -305,7 +305,7 @@ fn keys_of_json_are_texts_as_in_python() {
     assert_eq!(outcome(rendered), r#"{"true": 1, "false": 2, "null": 3, "0.5": 4, "6": 5, "a": true}"#);
 }
 
-/// Expressions at random: what Jinja makes of them we make, or refuse by name; what it refuses we do not make.
+/// Random expressions give Jinja's result, or are refused by name; expressions that Jinja refuses give none.
 #[test]
 fn expressions_at_random_are_as_in_jinja() {
     let lines = json_lines("tokenizer/expressions.jsonl");

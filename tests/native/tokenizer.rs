@@ -176,7 +176,7 @@ fn turn_ends_stop_a_chat_model() {
     assert!(error.message().contains("eos_token_id"), "{error}");
 }
 
-/// Of harmony's tokens those end an answer that no message comes after.
+/// Of harmony's tokens those end an answer that no further message can follow.
 #[test]
 fn an_answer_of_several_messages_is_read_to_its_end() {
     let tokens = ["<unk>", "a", "<|end|>", "<|return|>", "<|call|>", "<|tool_response>"];
@@ -499,7 +499,7 @@ fn the_box_models_held_out_conversations_become_the_references_tokens() {
     }
 }
 
-/// The vocabulary of a kind as a GGUF file that names a way of cutting texts that nobody knows.
+/// The vocabulary of a kind as a GGUF file with an unknown pre-tokenizer.
 fn unknown_pre(kind: &str) -> Vec<u8> {
     let file = bytes(&format!("tokenizer/{kind}/vocab.gguf"));
     let at = file.windows(PRE.len()).position(|part| part == PRE).unwrap() + PRE.len() + 4;
@@ -535,7 +535,7 @@ fn a_tokenizer_json_beside_a_gguf_file_says_how_texts_are_cut() {
     assert!(error.message().contains("of another model"), "{error}");
 }
 
-/// Ids of special tokens that the vocabulary does not have, as converters leave them: nothing uses them, and a warning says so.
+/// Ids of special tokens outside of the vocabulary, as converters leave them, are ignored with a warning.
 #[test]
 fn special_tokens_outside_of_the_vocabulary_are_told_and_not_used() {
     let plain = open_small(small()).unwrap();
@@ -546,7 +546,7 @@ fn special_tokens_outside_of_the_vocabulary_are_told_and_not_used() {
         assert!(warning.contains(name) && warning.contains("4000"), "{warning}");
         assert!(tokenizer.eos_ids().iter().all(|id| (*id as usize) < tokenizer.vocab_size()));
     }
-    // "None", as some write it.
+    // None, as some converters write it.
     for value in [u32::MAX.to_le_bytes(), (-1i32).to_le_bytes()] {
         for kind in [U32, 5] {
             let tokenizer = open_small(small().pair("tokenizer.ggml.padding_token_id", kind, &value)).unwrap();

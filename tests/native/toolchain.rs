@@ -1,4 +1,5 @@
-//! The Rust that is promised is the one that these tests are run with, and what binds has the version of what is bound.
+//! The promised Rust version is the one that these tests run with, and the binding tool has the version of the bound
+//! crate.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ fn text(path: &str) -> String {
     fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap().replace('\r', "")
 }
 
-/// What stands between two strings.
+/// The text between two strings.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
     let rest = text.split_once(before).unwrap_or_else(|| panic!("{before:?} is missing")).1;
     rest.split_once(after).unwrap_or_else(|| panic!("{after:?} is missing")).0

@@ -1,4 +1,5 @@
-//! The tuner: it measures once, keeps to its time, plans with the fastest and says so; forcing a variant goes before it.
+//! The tuner: it measures once, within its budget, plans with the fastest and reports it; a forced variant has
+//! precedence.
 
 use millrace::base::Cancel;
 use millrace::engine::{Engine, LoadOptions, Request};
@@ -88,7 +89,7 @@ fn warming_up_leaves_a_conversation_as_it_is_and_ends_when_somebody_asks() {
     assert!(started.elapsed().as_millis() >= 60, "the GPU was at work for as long as asked");
     let cancel = Cancel::new();
     cancel.cancel();
-    // It would not end by itself.
+    // Without cancellation this would not end.
     pollster::block_on(engine.warm(f64::INFINITY, &cancel)).unwrap();
     assert_eq!(engine.info().memory.total, before.total, "nothing is allocated for it");
     assert_eq!(run(&mut engine, &more).tokens, run(&mut other, &more).tokens);

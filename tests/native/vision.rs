@@ -1,5 +1,6 @@
-//! What reads pictures, against transformers on random instances: rows of the projector, and the logits and the text of a prompt that has them in place of
-//! tokens. Both kinds of files; widths that are no powers of two, grids that are no squares, every bias and norm far from what hides mistakes.
+//! Vision encoders against transformers on random instances: rows of the projector, and the logits and the text of a
+//! prompt that has them in place of tokens. Both kinds of files; widths that are no powers of two, grids that are no
+//! squares, every bias and norm far from values that hide mistakes.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -41,7 +42,7 @@ const FIXTURES: [&str; 16] = [
     "idefics3vl-gguf",
 ];
 
-/// Those whose pictures' rows see each other.
+/// Fixtures in which a picture's rows attend to each other.
 const BOTH_WAYS: [&str; 6] = ["gemma4vlboth-hf", "gemma4vlboth-gguf", "gemma4uvl-hf", "gemma4uvl-gguf", "gemma3vl-hf", "gemma3vl-gguf"];
 
 struct Fixture {
@@ -56,7 +57,7 @@ impl Fixture {
         Self { folder, expected }
     }
 
-    /// The file of the language model, and that of what reads pictures: the same folder where both are in one.
+    /// The path of the language model, or of the vision tower: one folder where both are in one.
     fn path(&self, part: &str) -> PathBuf {
         self.folder.join(self.expected.get(part).unwrap_or(&self.expected["model"]).as_str().unwrap())
     }
@@ -76,7 +77,7 @@ impl Fixture {
     }
 }
 
-/// The patches that the reference has read: by its formula, in the order of numbers that the file's weights have.
+/// The reference's patches, by its formula, with their numbers in the order of the file's weights.
 fn patches(of: &Value, by_channel: bool) -> Patches {
     let number = |v: &Value| u32::try_from(v.as_u64().unwrap()).unwrap();
     let (high, wide, seed) = (number(&of["grid"][0]), number(&of["grid"][1]), u64::from(number(&of["seed"])));
@@ -94,7 +95,7 @@ fn numbers(of: &Value) -> Vec<f32> {
     }
 }
 
-/// The largest difference, of the largest number.
+/// The largest difference, relative to the largest number.
 fn apart(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     let largest = b.iter().fold(0.0_f32, |m, x| m.max(x.abs()));
@@ -112,7 +113,7 @@ fn rows_of_pictures_are_those_of_transformers() {
             // Together, and each alone.
             let together = block_on(encoder.encode(&tiles, &Cancel::new())).unwrap();
             for ((picture, tile), rows) in fixture.pictures().iter().zip(&tiles).zip(&together) {
-                // Each row, and what is added behind the language model's first layers.
+                // Each row, and the rows that are added after the language model's first layers.
                 let parts = ["projected", "deepstack.0", "deepstack.1"].into_iter().filter(|part| picture.get(part).is_some());
                 let parts: Vec<Vec<f32>> = parts.map(|part| numbers(&picture[part])).collect();
                 let each = parts[0].len() / picture["tokens"].as_u64().unwrap() as usize;
@@ -127,7 +128,7 @@ fn rows_of_pictures_are_those_of_transformers() {
     }
 }
 
-/// Tokens of a fixture, with its pictures' rows in place of those that stand for them.
+/// Tokens of a fixture, with its pictures' rows in place of the placeholder tokens.
 fn with_pictures(fixture: &Fixture, ids: &[u32]) -> Input {
     let mut encoder = fixture.encoder(Lane::Exact);
     let by_channel = encoder.config().by_channel;
@@ -226,18 +227,19 @@ fn conversations_of(fixture: &Fixture) {
         assert_eq!((&result.tokens, result.prompt_tokens), (&ids(&chat["greedy"]), prompt.len()), "{}", chat["messages"]);
         let again = run(&mut engine, &request);
         assert!(again.cached_tokens > 0 && again.tokens == result.tokens);
-        // In the words of OpenAI's clients, and where a template takes content for a text.
+        // In the format of OpenAI's clients, and where a template takes content for a text.
         let openai =
             serde_json::from_str(&chat["messages"].to_string().replace(r#"{"type":"image"}"#, r#"{"type":"image_url","image_url":{"url":"blob:1"}}"#)).unwrap();
         assert_eq!(engine.prompt_tokens(&Request { prompt: Prompt::Messages(openai), ..request.clone() }).unwrap(), prompt);
     }
 }
 
-/// The same words with another picture, another question about the same one, turns, and a device that goes while a picture is read.
+/// One question with another picture, another question about the same picture, turns, and a device loss while a picture
+/// is encoded.
 #[test]
 fn pictures_are_read_once_and_known_by_what_they_show() {
     let _cpu = on_cpu();
-    // Where nothing says less, a picture is as many rows as that one's context has no room for twice.
+    // Without a limit on its rows, a picture takes so many that the fixture's context has no room for two.
     for name in FIXTURES.into_iter().filter(|name| !["gemma4vl-gguf", "gemma4vlboth-gguf", "gemma4uvl-gguf"].contains(name)) {
         let fixture = Fixture::open(name);
         let mut engine = fixture.engine(Lane::Exact);
@@ -252,7 +254,7 @@ fn pictures_are_read_once_and_known_by_what_they_show() {
             ..Request::new(Prompt::Messages(messages))
         };
         let first = run(&mut engine, &ask(json!([user("What?")]), vec![shown(1)]));
-        // Its rows are the most equal tokens in a row.
+        // The picture's rows are the longest run of equal tokens.
         let prompt = engine.prompt_tokens(&ask(json!([user("What?")]), vec![shown(1)])).unwrap();
         let runs = prompt.chunk_by(|a, b| a == b).scan(0, |end, run| {
             *end += run.len();
@@ -269,7 +271,7 @@ fn pictures_are_read_once_and_known_by_what_they_show() {
         engine.device().lose();
         let after = run(&mut engine, &Request { reuse: false, ..request.clone() });
         assert_eq!((&after.tokens, after.recoveries), (&expected, 1), "{name}");
-        // From the rows that are kept; of layers with a window sums go in another order where a pass begins elsewhere.
+        // From the cached rows; in layers with a window the order of sums depends on where a pass begins.
         let again = run(&mut engine, &Request { reuse: false, ..ask(json!([user("What?")]), vec![shown(1)]) });
         assert_eq!(again.logprobs, first.logprobs, "{name}");
     }
@@ -302,7 +304,7 @@ fn pictures_that_cannot_be_read_are_errors_by_name() {
         let found = error(&request);
         assert!(found.code() == code && found.message().contains(why), "{why}: {found}");
     }
-    // What a message spells is text.
+    // Special tokens that a message spells are text.
     let spelled = ask(json!([part, { "type": "text", "text": "<image> \u{fdd0} <|image_end|>" }]), vec![shown(64, 64)]);
     let tokens = engine.prompt_tokens(&spelled).unwrap();
     assert_eq!(tokens.iter().filter(|id| **id == 301).count(), 4);
@@ -315,7 +317,8 @@ fn pictures_that_cannot_be_read_are_errors_by_name() {
     assert!(found.code() == "UNSUPPORTED_MODEL" && found.message().contains("mmproj"), "{found}");
 }
 
-/// However passes are cut, however much of a prompt is known already, and after a loss: rows that see each other are read in one pass.
+/// With any size of passes, any known prefix, and after a device loss: rows that attend to each other are read in one
+/// pass.
 #[test]
 fn pictures_whose_rows_see_each_other_are_read_whole() {
     let _cpu = on_cpu();
@@ -328,7 +331,7 @@ fn pictures_whose_rows_see_each_other_are_read_whole() {
             let options = LoadOptions { lane: Lane::Exact, prefill_rows: Some(rows), ..LoadOptions::default() };
             common::load(&open_path(&fixture.path("model")).unwrap(), &options).unwrap()
         };
-        // The larger of its pictures has 12 rows, or 9.
+        // The larger of the fixture's pictures has 12 rows, or 9.
         let most = if name.starts_with("gemma3") { 9 } else { 12 };
         for rows in [most, most + 1, 20, 27] {
             assert_eq!(run(&mut loaded(rows), &asked(input.clone())).tokens, greedy, "{name}, passes of {rows}");
@@ -345,7 +348,7 @@ fn pictures_whose_rows_see_each_other_are_read_whole() {
         assert_eq!(run(&mut engine, &asked(input.clone())).tokens, greedy, "{name}");
         run(&mut engine, &asked(input.slice(0..end - 2)));
         assert_eq!(run(&mut engine, &asked(input.clone())).tokens, greedy, "{name}");
-        // With passes of few rows at hand, which do not see what is behind a row.
+        // With compiled passes of few rows, which have causal attention only.
         block_on(engine.tune(0.0, &Cancel::new())).unwrap();
         let afresh = Request { reuse: false, ..asked(input.clone()) };
         assert_eq!(run(&mut engine, &afresh).tokens, greedy, "{name}");
@@ -355,7 +358,8 @@ fn pictures_whose_rows_see_each_other_are_read_whole() {
     }
 }
 
-/// Gemma's own GGUF files end before the token of a picture's rows: another stands for them.
+/// The vocabulary of Gemma's own GGUF files ends before the placeholder token of a picture's rows: another token is
+/// used.
 #[test]
 fn vocabularies_without_the_token_of_rows_have_another() {
     let fixture = Fixture::open("gemma3vl-hf");
@@ -378,7 +382,8 @@ fn vocabularies_without_the_token_of_rows_have_another() {
     assert!(error.message().contains("no token <image_soft_token>"), "{error}");
 }
 
-/// Files without limits have none, as if these were beyond all numbers; where files say that there are limits, all have to be there.
+/// Files without clamping limits have none, as if they were infinite; where files say that there are limits, all have
+/// to be there.
 #[test]
 fn limits_that_are_not_there_limit_nothing() {
     let fixture = Fixture::open("gemma4vl-hf");
@@ -386,7 +391,7 @@ fn limits_that_are_not_there_limit_nothing() {
     let read = |name: &str| std::fs::read(path.join(name)).unwrap();
     let (bytes, config) = (read("model.safetensors"), String::from_utf8(read("config.json")).unwrap());
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
-    // The largest of bf16.
+    // The lowest and the largest bf16.
     let (low, high) = (0xff7f_u16.to_le_bytes(), 0x7f7f_u16.to_le_bytes());
     let files = |limits: bool, said: bool| {
         let kept = tensors.tensors().into_iter().filter_map(|(name, view)| match () {
@@ -453,7 +458,7 @@ fn tiles_that_a_tower_has_no_positions_for_are_refused() {
         let error = block_on(VisionEncoder::load(&files, &LoadOptions::default(), None, &|_| {}, &Cancel::new())).err().unwrap();
         assert!(error.code() == "BAD_MODEL" && error.message().contains(why), "{why}: {error}");
     }
-    // What is left of a tile beside whole patches changes nothing.
+    // The rest of a tile beside whole patches changes nothing.
     let files = changed("idefics3vl-hf", "preprocessor_config.json", "/max_image_size/longest_edge", json!(143));
     let options = LoadOptions { lane: Lane::Exact, ..LoadOptions::default() };
     assert!(block_on(VisionEncoder::load(&files, &options, None, &|_| {}, &Cancel::new())).is_ok_and(|encoder| encoder.config().positions == [8, 8]));
@@ -471,7 +476,7 @@ fn texts_reach_templates_that_want_parts() {
     assert!(plain.len() > tokens(turns("".into(), "".into())).len() + 10);
 }
 
-/// Conversations with pictures and without take their steps together: each is rotated by positions of its own.
+/// Conversations with pictures and without take their steps together: each has its own rotary positions.
 #[test]
 fn pictures_change_no_text_of_company() {
     let fixture = Fixture::open("qwen35vl-hf");
@@ -493,7 +498,7 @@ fn pictures_change_no_text_of_company() {
     assert_eq!(together, alone);
 }
 
-/// A conversation with a picture that is kept goes on after it is loaded, and its positions with it.
+/// A saved conversation with a picture continues after it is restored, with its positions.
 #[test]
 fn grids_of_rows_are_saved() {
     let fixture = Fixture::open("qwen3vl-pictures-hf");
@@ -517,7 +522,8 @@ fn grids_of_rows_are_saved() {
     assert_eq!(after.tokens, run(&mut engine, &Request { reuse: false, ..ask(&first, 12) }).tokens);
 }
 
-/// What reading a picture takes, by kernel, of a model that `scripts/random_vl.py` has made, on the GPU at hand.
+/// Measures the encoding of a picture, by kernel, with a model that `scripts/random_vl.py` has made, on this machine's
+/// GPU.
 #[test]
 #[ignore = "measures: MILLRACE_PICTURES=FOLDER of scripts/random_vl.py"]
 fn what_a_picture_takes() {
@@ -540,7 +546,7 @@ fn what_a_picture_takes() {
         let rows = block_on(encoder.profile(&tile)).unwrap();
         println!("{side} x {side} patches: {:.2} ms, of which kernels {:.2}", wall[5], rows.iter().map(|row| row.of.ms).sum::<f64>());
         for row in rows {
-            // Of the projector operations are counted as if each patch were a row.
+            // The projector's operations are counted as if each patch were a row.
             let tops = if row.of.step.starts_with("mm.") { String::new() } else { format!("{:7.2} Tops", row.tops) };
             println!("  {:24} {:32} x {:3} {:8.3} ms {:5.1} % {tops}", row.of.step, row.of.variant, row.of.calls, row.of.ms, row.of.percent);
         }

@@ -1,4 +1,4 @@
-"""Short chat: about Millrace, about the model itself, greetings, and what to say to anything else."""
+"""Short chat: about Millrace, about the model itself, greetings, and replies to anything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a skill makes: an exchange of messages together with the keys of the questions in it."""
+"""The type of a skill's samples: an exchange of messages with the keys of its questions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def user(text: str) -> Message:
 
 
 def answer(text: str, short: str | None = None) -> Message:
-    """`short` is what to say instead where the system message asks for the bare result."""
+    """An answer; `short` replaces it where the system message asks for the bare result."""
     message = {"role": "assistant", "content": text}
     if short is not None:
         message["short"] = short
@@ -39,7 +39,7 @@ def answer(text: str, short: str | None = None) -> Message:
 
 
 def casual(rng: Random, text: str, names: bool = False) -> str:
-    """The same question as people type it: a greeting before it, small letters, no last mark, "what's".
+    """A question as people type it: a greeting before it, small letters, no last mark, "what's".
 
     With `names` the capitals stay, because the answer copies them.
     """

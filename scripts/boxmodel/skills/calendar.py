@@ -1,4 +1,4 @@
-"""Days and months: what comes before and after, ranges, distances, lengths and numbers of months."""
+"""Days and months: predecessors and successors, ranges, distances, lengths and numbers of months."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def counted(path: list[str]) -> str:
-    """The way there, counted aloud: what a small model cannot know by heart it can count."""
+    """The steps of the path, numbered: a small model can count what it cannot memorize."""
     return ", ".join(f"{name} ({i})" for i, name in enumerate(path, 1)) + "."
 
 

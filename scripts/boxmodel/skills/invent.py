@@ -1,4 +1,4 @@
-"""Words that do not exist: they teach what letters a token has, and to copy what was never seen."""
+"""Words that do not exist: they teach the letters of tokens, and copying of unseen words."""
 
 from __future__ import annotations
 

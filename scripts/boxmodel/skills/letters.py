@@ -1,4 +1,4 @@
-"""Spelling and reversing words, counting and naming their letters; invented words teach what letters a token has."""
+"""Spelling and reversing words, counting and naming their letters; invented words teach the letters of tokens."""
 
 from __future__ import annotations
 

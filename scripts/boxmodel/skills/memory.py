@@ -1,4 +1,4 @@
-"""Something said early in a chat is asked for later."""
+"""Facts stated early in a chat, and later questions about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calling one of two tools given as JSON schemas, and answering from what the tool returned."""
+"""Calling one of two tools given as JSON schemas, and answering from the tool's result."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Given:
 def given(rng: Random, tool: Tool) -> Given:
     name = rng.choice(tool.names)
     params = {p: rng.choice(names) for p, (names, _, _) in tool.params.items()}
-    told = rng.random() < 0.3  # schemas in the wild say more
+    told = rng.random() < 0.3  # real schemas have descriptions
     properties = {params[p]: {"type": kind} | ({"description": f"The {p}."} if told else {})
                   for p, (_, kind, _) in tool.params.items()}
     required = list(properties)

@@ -21,7 +21,7 @@ A family module has
     unread_tensors(config) -> {name: array} that a folder has and the language model leaves out
     arranged(tensors) -> the tensors of a folder as published ones have them, where transformers would write others
     single(name)    whether a folder keeps a parameter in f32 whatever the others are; by default none
-    age(config)     makes of config.json what the family's first folders said, where more than the keys of every family changed
+    age(config)     rewrites config.json to the family's first format, where more than the keys of every family changed
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Exaone4ForCausalLM: norms of what a layer adds, and of each head's queries and keys; deep ones have windows, and rotate only there."""
+"""Exaone4ForCausalLM: norms of layers' outputs, and of each head's queries and keys; deep ones have windows, and rotate only there."""
 
 from typing import Any
 

@@ -15,7 +15,7 @@ from .llama import spread as usual
 NAME = "falconh1"
 ARCH = MODEL_ARCH.FALCON_H1
 SHAPES = ("d64-state128", "d64-state32")
-# As most of them, this size has no norm after the scan.
+# This size has no norm after the scan, as most published ones.
 PLAIN = "d64-state128"
 HEADS = 4
 INNER = 128
@@ -28,7 +28,7 @@ FACTORS = {
     "attention_out_multiplier": 0.9,
     "ssm_in_multiplier": 1.1,
     "ssm_out_multiplier": 0.8,
-    # Of z, x, B, C and the steps.
+    # Factors of z, x, B, C and the steps.
     "ssm_multipliers": [0.7, 1.2, 0.9, 1.4, 0.6],
 }
 extra_tensors = nothing
@@ -36,7 +36,7 @@ extra_tensors = nothing
 
 def config(shape: Shape, tokens: dict[str, int]) -> FalconH1Config:
     return FalconH1Config(
-        # The head has another factor than the embedding, so files of tied ones could not be.
+        # The head has another factor than the embedding, so GGUF files cannot tie them.
         **{**sizes(shape, tokens), "tie_word_embeddings": False},
         **FACTORS,
         pad_token_id=None,
@@ -48,7 +48,7 @@ def config(shape: Shape, tokens: dict[str, int]) -> FalconH1Config:
         mamba_d_state=shape.state,
         mamba_rms_norm=shape.name != PLAIN,
         mamba_norm_before_gate=False,
-        # Two keys that published ones have and transformers does not read.
+        # Two keys of published ones that transformers does not read.
         mamba_use_mlp=True,
         mlp_expansion_factor=8,
     )
@@ -62,7 +62,7 @@ def spread(name: str, shape: Shape) -> tuple[float, float]:
     if (recurrent_spread := recurrent.spread(name)) is not None:
         return recurrent_spread
     if name.endswith("mamba.out_proj.weight"):
-        # Where nothing is normed, what is small stays small.
+        # Larger without a norm, where small values stay small.
         return 0.0, (6.0 if shape.name == PLAIN else 1.5) / math.sqrt(INNER)
     if name.endswith("o_proj.weight"):
         return 0.0, 2.0 / math.sqrt(shape.h * shape.e)
@@ -85,7 +85,7 @@ def metadata(writer: GGUFWriter, config: Any) -> None:
 
 
 def factor(name: str, config: Any) -> float | np.ndarray:
-    """What a parameter, or each of its rows, is multiplied by in a GGUF file."""
+    """The factor of a parameter, or of each of its rows, in a GGUF file."""
     kind = name.removesuffix(".weight").rpartition(".")[2]
     if kind == "in_proj":
         shared = config.mamba_n_groups * config.mamba_d_state

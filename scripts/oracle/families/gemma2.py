@@ -20,7 +20,7 @@ extra_tensors = nothing
 
 
 def gemma(shape: Shape, tokens: dict[str, int]) -> dict[str, Any]:
-    """What every Gemma's configuration says."""
+    """Keys of every Gemma's configuration."""
     more = {"hidden_activation": "gelu_pytorch_tanh", "sliding_window": WINDOW, "pad_token_id": None}
     return {**sizes(shape, tokens), **more, "max_position_embeddings": shape.context, "query_pre_attn_scalar": shape.e}
 
@@ -34,7 +34,7 @@ def model(config: Gemma2Config) -> Gemma2ForCausalLM:
 
 
 def spread(name: str, shape: Shape) -> tuple[float, float]:
-    """Norms hold how far they are from 1. Embeddings are scaled up, and as heads they must not outweigh what the layers add."""
+    """Norms hold their difference from 1. Embeddings are scaled up, and as heads they must not outweigh the layers' outputs."""
     mean, deviation = llama.spread(name, shape)
     if "embed_tokens" in name:
         return 0.0, 0.5 / math.sqrt(shape.d)

@@ -1,4 +1,4 @@
-"""Gemma3ForCausalLM: five layers with a window to one without, each kind with its own rotations; norms of queries and keys."""
+"""Gemma3ForCausalLM: five layers with a window for each one without, each kind with its own rotations; norms of queries and keys."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Gemma4ForCausalLM: two kinds of heads, last layers that read earlier ones' keys and values, numbers of each token for each layer."""
+"""Gemma4ForCausalLM: two kinds of heads, last layers that read earlier ones' keys and values, per-layer embeddings."""
 
 import math
 from typing import Any
@@ -21,7 +21,7 @@ to_gguf = from_gguf = same
 
 
 def common(shape: Shape, tokens: dict[str, int], kinds: list[str]) -> dict[str, Any]:
-    """What every Gemma 4's configuration says; heads of layers that see everything are twice as wide."""
+    """Keys of every Gemma 4's configuration; heads of layers without a window are twice as wide."""
     rope = {
         "full_attention": {"rope_theta": 1000000.0, "rope_type": "proportional", "partial_rotary_factor": 0.25},
         "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
@@ -51,7 +51,7 @@ def model(config: Gemma4TextConfig) -> Gemma4ForCausalLM:
 
 
 def spread(name: str, shape: Shape) -> tuple[float, float]:
-    """Scores are not divided by a root; what is added last must not be drowned by an embedding that is scaled up."""
+    """Scores are not divided by a root; the last layers' outputs must not be negligible against the scaled embedding."""
     if "layer_scalar" in name:
         return 0.8, 0.2
     if "router.scale" in name or "per_expert_scale" in name:
@@ -111,7 +111,7 @@ def gguf_parts(name: str) -> list[str] | None:
 
 
 def extra_tensors(config: Any) -> dict[str, np.ndarray]:
-    """rope_freqs.weight: of layers that see everything, those that do not turn are divided by much."""
+    """rope_freqs.weight: in layers without a window, frequencies of dimensions without rotation have a huge divisor."""
     half = max(config.per_layer_config[i].head_dim for i in range(config.num_hidden_layers)) // 2
     turning = int(half * config.rope_parameters["full_attention"]["partial_rotary_factor"])
     return {"rope_freqs.weight": np.array([1.0] * turning + [1e30] * (half - turning), np.float32)}

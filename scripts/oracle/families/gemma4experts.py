@@ -1,4 +1,4 @@
-"""Gemma4ForCausalLM as its larger models are: experts beside the usual network, and values made by the keys' product."""
+"""Gemma4ForCausalLM as in its larger models: experts beside the usual network, and values from the keys' product."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from .gemma4 import ARCH, extra_tensors, from_gguf, gguf_parts, model, spread, t
 __all__ = ["ARCH", "extra_tensors", "from_gguf", "gguf_parts", "model", "spread", "to_gguf"]
 
 NAME = "gemma4experts"
-# The first with heads as wide as published ones are.
+# The first shape has heads as wide as published ones.
 SHAPES = ("d64-heads512", "d32-experts")
 EXPERTS = 5
 USED = 2

@@ -21,7 +21,7 @@ gguf_parts = phi3.gguf_parts
 
 def config(shape: Shape, tokens: dict[str, int]) -> Glm4Config:
     rope = {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.5}
-    # Biases of queries, keys and values, where nothing else is said.
+    # The default has biases of queries, keys and values.
     bias = {"attention_bias": False} if shape.tied else {}
     return Glm4Config(**sizes(shape, tokens), **bias, pad_token_id=None, max_position_embeddings=shape.context, rope_parameters=rope)
 

@@ -1,4 +1,4 @@
-"""GPT2LMHeadModel: LayerNorm, learned positions, biases everywhere, no gates; matrices stored the other way round."""
+"""GPT2LMHeadModel: LayerNorm, learned positions, biases everywhere, no gates; matrices are stored transposed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""GptOssForCausalLM: experts with biases and cut activations, sinks, windows in every second layer, YaRN that is not rounded."""
+"""GptOssForCausalLM: experts with biases and clamped activations, sinks, windows in every second layer, unrounded YaRN."""
 
 import math
 from typing import Any
@@ -41,7 +41,7 @@ def model(config: GptOssConfig) -> GptOssForCausalLM:
 
 
 def spread(name: str, shape: Shape) -> tuple[float, float]:
-    """Some sinks outweigh all scores, and some gates and up products are beyond what they are cut to."""
+    """Some sinks outweigh all scores, and some gates and up products exceed the clamp."""
     if name.endswith("sinks"):
         return 1.0, 2.0
     if name.endswith("gate_up_proj"):
@@ -81,7 +81,7 @@ def gguf_parts(name: str) -> list[str] | None:
 
 
 def to_gguf(name: str, array: np.ndarray, config: Any) -> np.ndarray:
-    """Rows are outputs; gates, which take turns with up products, come first, of biases those of all experts."""
+    """Rows are outputs; gates, interleaved with up products in transformers, come first, in biases those of all experts."""
     if name.endswith("gate_up_proj_bias"):
         return np.concatenate([array[:, ::2], array[:, 1::2]])
     if name.endswith("gate_up_proj"):

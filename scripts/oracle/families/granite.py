@@ -1,4 +1,4 @@
-"""GraniteForCausalLM: Granite 3, Llama with factors of the embedding, of what layers add, of scores and of logits."""
+"""GraniteForCausalLM: Granite 3, Llama with factors of the embedding, of layers' outputs, of scores and of logits."""
 
 from typing import Any
 

@@ -11,7 +11,7 @@ from .granite import FACTORS
 from .llama import PLAIN_ROPE, nothing, spread as usual, square
 
 NAME = "granite4"
-# llama.cpp's converter makes Granite 3 of them, with keys of what they do not have.
+# llama.cpp's converter writes these as Granite 3, with keys of parts that they lack.
 ARCH = MODEL_ARCH.GRANITE
 SHAPES = llama.SQUARE
 extra_tensors = nothing
@@ -23,7 +23,7 @@ def config(shape: Shape, tokens: dict[str, int]) -> GraniteMoeHybridConfig:
         **square(shape, tokens),
         **FACTORS,
         max_position_embeddings=shape.context,
-        # The narrowest do without rotations.
+        # The narrowest shape has no rotations.
         position_embedding_type="nope" if shape.d == 64 else "rope",
         rope_parameters=PLAIN_ROPE,
         shared_intermediate_size=shape.f,

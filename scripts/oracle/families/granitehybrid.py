@@ -1,4 +1,4 @@
-"""GraniteMoeHybridForCausalLM: the models of Granite 4 most of whose layers have Mamba-2, here without experts."""
+"""GraniteMoeHybridForCausalLM: the models of Granite 4 with Mamba-2 in most layers, here without experts."""
 
 import math
 from typing import Any
@@ -16,13 +16,13 @@ from .llama import PLAIN_ROPE, nothing, square
 NAME = "granitehybrid"
 ARCH = MODEL_ARCH.GRANITE_HYBRID
 SHAPES = ("d64-state128", "d64-state32")
-# Where llama.cpp has the norm after the scan of each group by itself, transformers has one of all. Published models have one group.
+# llama.cpp norms each group after the scan by itself, transformers all together. Published models have one group.
 GROUPS = 1
 HEADS = 4
 KERNEL = 4
 EXPAND = 2
 ATTENTION = 2
-# Tied models would repeat what they read if layers added little.
+# Tied models would repeat their input if layers added little.
 MORE = {"embedding_multiplier": 0.6, "residual_multiplier": 0.7}
 extra_tensors = nothing
 
@@ -32,7 +32,7 @@ def config(shape: Shape, tokens: dict[str, int]) -> GraniteMoeHybridConfig:
 
 
 def common(shape: Shape, tokens: dict[str, int], groups: int) -> dict[str, Any]:
-    """What configurations with and without experts both say. Nothing rotates."""
+    """Keys of configurations with and without experts. Nothing rotates."""
     return {
         **square(shape, tokens),
         **FACTORS,
@@ -55,7 +55,7 @@ def model(config: GraniteMoeHybridConfig) -> GraniteMoeHybridForCausalLM:
 
 
 def age(config: dict[str, Any]) -> None:
-    """Layers' names of then, which transformers still takes, and two keys that say nothing new."""
+    """Former names of layers, which transformers still accepts, and two redundant keys."""
     config["layer_types"] = [{"linear_attention": "mamba", "full_attention": "attention"}[kind] for kind in config["layer_types"]]
     config.update(init_method="mup", normalization_function="rmsnorm")
     del config["time_step_limit"]
@@ -76,7 +76,7 @@ def metadata(writer: GGUFWriter, config: Any) -> None:
     for key in ("attention.head_count_kv", "context_length"):
         del writer.kv_data[0][f"{writer.arch}.{key}"]
     writer.add_head_count_kv([config.num_key_value_heads if kind == kinds[0] else 0 for kind in config.layer_types])
-    # Of every model that does not rotate.
+    # The converter's values for models without rotations.
     writer.add_context_length(2**20)
     writer.add_rope_scaling_finetuned(False)
     writer.add_expert_count(config.num_local_experts)

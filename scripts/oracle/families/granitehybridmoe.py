@@ -1,4 +1,4 @@
-"""GraniteMoeHybridForCausalLM: Granite 4 with Mamba-2, and with experts beside the one that sees every token."""
+"""GraniteMoeHybridForCausalLM: Granite 4 with Mamba-2, and with experts beside a shared one."""
 
 from gguf import MODEL_ARCH
 from transformers import GraniteMoeHybridConfig
@@ -10,7 +10,7 @@ from .llama import nothing
 NAME = "granitehybridmoe"
 ARCH = MODEL_ARCH.GRANITE_HYBRID
 SHAPES = ("d64-state32", "d64-state64")
-# The last of these has two groups, whose heads see different B and C; such files are not made of it.
+# The second shape has two groups, whose heads have different B and C; its fixture is a folder only.
 GROUPS = {"d64-state32": 1, "d64-state64": 2}
 EXPERTS = 5
 USED = 2

@@ -1,4 +1,4 @@
-"""Lfm2ForCausalLM: LFM2 and LFM2.5, whose layers are short gated convolutions but for a few with attention."""
+"""Lfm2ForCausalLM: LFM2 and LFM2.5, whose layers are short gated convolutions except for a few with attention."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def layer_types(shape: Shape) -> list[str]:
 
 
 def common(shape: Shape, tokens: dict[str, int]) -> dict[str, Any]:
-    """What configurations with and without experts both say."""
+    """Keys of configurations with and without experts."""
     sizes = square(shape, tokens)
     epsilon = sizes.pop("rms_norm_eps")
     return {
@@ -39,7 +39,7 @@ def common(shape: Shape, tokens: dict[str, int]) -> dict[str, Any]:
 
 
 def config(shape: Shape, tokens: dict[str, int]) -> Lfm2Config:
-    """The width of the feed-forward is what the adjustment makes of a larger one: two thirds, times a factor, rounded up."""
+    """The width of the feed-forward is adjusted from a larger one: two thirds, times a factor, rounded up."""
     larger = {"intermediate_size": shape.f * 4 // 3 + 2, "block_auto_adjust_ff_dim": True, "block_ffn_dim_multiplier": 1.05, "block_multiple_of": 32}
     return Lfm2Config(**{**common(shape, tokens), **larger})
 
@@ -49,7 +49,7 @@ def model(config: Lfm2Config) -> Lfm2ForCausalLM:
 
 
 def age(config: dict[str, Any]) -> None:
-    """The keys of the first published folders: among them many that say nothing of the computation."""
+    """The keys of the first published folders, many of which do not affect the computation."""
     types = config.pop("layer_types")
     width, epsilon = config["hidden_size"], config["norm_eps"]
     config.update(
@@ -71,7 +71,7 @@ def age(config: dict[str, Any]) -> None:
     )
 
 
-# Names of theirs -> those whose spread is right for them.
+# Parts of LFM2's names -> names with the right spread.
 ALIKE = {"self_attn.out_proj": "o_proj", "feed_forward.w2": "down_proj", "feed_forward.gate": "router", "_layernorm": "_norm"}
 
 
@@ -79,7 +79,7 @@ def spread(name: str, shape: Shape) -> tuple[float, float]:
     if name.endswith("conv.conv.weight"):
         return 0.0, 0.7
     if name.endswith("expert_bias"):
-        # As far apart as scores are, so that it decides.
+        # As widely spread as scores, so that the bias affects the choice.
         return 0.0, 0.4
     for part, alike in ALIKE.items():
         name = name.replace(part, alike)
@@ -94,7 +94,7 @@ def metadata(writer: GGUFWriter, config: Any) -> None:
 
 
 def mixers_metadata(writer: GGUFWriter, config: Any) -> None:
-    """Where a layer has no kv heads, it has a convolution."""
+    """Layers with a convolution are marked by having no kv heads."""
     sizes_metadata(writer, config)
     del writer.kv_data[0][f"{writer.arch}.attention.head_count_kv"]
     writer.add_head_count_kv([config.num_key_value_heads if kind == "full_attention" else 0 for kind in config.layer_types])

@@ -1,4 +1,4 @@
-"""Lfm2MoeForCausalLM: LFM2 whose later layers have experts, chosen by sigmoids and a bias that only choosing sees."""
+"""Lfm2MoeForCausalLM: LFM2 whose later layers have experts, chosen by sigmoids plus a bias that only affects the choice."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ SCALED = "d64-square-five"
 SHAPES = (*lfm2.SHAPES, SCALED)
 EXPERTS = 5
 USED = 2
-# Of layers, before those with experts.
+# Number of dense layers before those with experts.
 DENSE = 2
 extra_tensors = nothing
 to_gguf, from_gguf, spread = lfm2.to_gguf, lfm2.from_gguf, lfm2.spread
@@ -30,7 +30,7 @@ def config(shape: Shape, tokens: dict[str, int]) -> Lfm2MoeConfig:
         num_dense_layers=DENSE,
         use_expert_bias=True,
         norm_topk_prob=True,
-        # GGUF files cannot say it, so it is only in a size that folders have.
+        # GGUF files have no key for this, so only a size with folders alone has it.
         routed_scaling_factor=1.5 if shape.name == SCALED else 1.0,
     )
 

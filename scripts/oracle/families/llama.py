@@ -12,14 +12,14 @@ from ..shapes import Shape
 
 NAME = "llama"
 ARCH = MODEL_ARCH.LLAMA
-# Deep ones, and those of the narrowest model and the widest heads, are for families whose layers differ.
+# Deep shapes, the narrowest model and the widest heads are for families whose layers differ.
 SHAPES = tuple(name for name, shape in ALL_SHAPES.items() if shape.layers <= 2 and shape.d >= 64 and shape.e <= 128)
-# Those without what only Llama has.
+# Shapes without features that only Llama has.
 PLAIN = tuple(name for name in SHAPES if "llama3" not in name and not ALL_SHAPES[name].biases)
-# Those whose heads are together as wide as the model: many configurations cannot say otherwise.
+# Shapes whose heads together are as wide as the model: many configurations have no other key.
 SQUARE = tuple(name for name in SHAPES if ALL_SHAPES[name].h * ALL_SHAPES[name].e == ALL_SHAPES[name].d and not ALL_SHAPES[name].biases)
 
-# Small enough an original context that positions of a short test already reach all three branches of the scaling.
+# The original context is so small that a short test reaches all three branches of the scaling.
 LLAMA3_SCALING = {
     "rope_type": "llama3",
     "factor": 8.0,
@@ -33,7 +33,7 @@ PLAIN_ROPE = {"rope_theta": 10000.0, "rope_type": "default"}
 
 
 def sizes(shape: Shape, tokens: dict[str, int]) -> dict[str, Any]:
-    """What every Llama-like configuration of this shape says."""
+    """Keys of every Llama-like configuration of this shape."""
     return {
         "vocab_size": shape.vocabulary,
         "hidden_size": shape.d,
@@ -51,7 +51,7 @@ def sizes(shape: Shape, tokens: dict[str, int]) -> dict[str, Any]:
 
 
 def square(shape: Shape, tokens: dict[str, int]) -> dict[str, Any]:
-    """The same of families whose configuration leaves the heads' width to D / H."""
+    """As `sizes`, for families whose configuration leaves the heads' width to D / H."""
     return {key: value for key, value in sizes(shape, tokens).items() if key != "head_dim"}
 
 
@@ -96,11 +96,11 @@ def metadata(writer: GGUFWriter, config: LlamaConfig) -> None:
 
 
 def sizes_metadata(writer: GGUFWriter, config: Any, head_width: bool = False) -> None:
-    """What the converter of llama.cpp writes of most families; with `head_width` of those whose heads need not be D / H wide."""
+    """The metadata that llama.cpp's converter writes for most families; `head_width`: for heads that need not be D / H wide."""
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
-    # Where all layers have experts, some configurations do not say it.
+    # Some configurations whose layers all have experts lack the key.
     if hasattr(config, "intermediate_size"):
         writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
@@ -111,7 +111,7 @@ def sizes_metadata(writer: GGUFWriter, config: Any, head_width: bool = False) ->
 
 
 def same(name: str, array: np.ndarray, config: Any) -> np.ndarray:
-    """Rows in the order that transformers has them, in which most families' files have them, too."""
+    """Rows in transformers' order, which is that of most families' GGUF files too."""
     return array
 
 
@@ -149,7 +149,7 @@ def from_gguf(name: str, array: np.ndarray, config: LlamaConfig) -> np.ndarray:
 
 
 def extra_tensors(config: LlamaConfig) -> dict[str, np.ndarray]:
-    """rope_freqs.weight (E/2): what GGUF files hold instead of the llama3 scaling's parameters."""
+    """rope_freqs.weight (E/2), which GGUF files hold instead of the llama3 scaling's parameters."""
     rope = config.rope_parameters
     if rope["rope_type"] != "llama3":
         return {}

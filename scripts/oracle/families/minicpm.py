@@ -1,4 +1,4 @@
-"""MiniCPM, whose class transformers does not have: Granite's with other names of the factors computes the same."""
+"""MiniCPM, whose class transformers lacks: Granite's computes the same, with other names of the factors."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Ministral3ForCausalLM: Llama with YaRN that leaves scores alone, and queries that grow beyond the original context."""
+"""Ministral3ForCausalLM: Llama with YaRN without a factor of scores, and queries that grow beyond the original context."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SHAPES = llama.PLAIN
 extra_tensors = nothing
 # Rows of q and k are reordered as Llama's.
 to_gguf, from_gguf = llama.to_gguf, llama.from_gguf
-# So short that every prompt is longer.
+# Shorter than every prompt.
 ORIGINAL = 16
 
 

@@ -16,7 +16,7 @@ from .llama import spread as usual
 NAME = "nemotronhmoe"
 ARCH = MODEL_ARCH.NEMOTRON_H_MOE
 SHAPES = ("d64-mixers", "d64-state64")
-# Of layers, as many as a shape has: M is Mamba-2, * attention, E experts, - a feed-forward.
+# Kinds of layers, cut to a shape's number: M is Mamba-2, * attention, E experts, - a feed-forward.
 PATTERN = "MEM*EME*"
 EXPERTS = 5
 USED = 2
@@ -27,7 +27,7 @@ extra_tensors = nothing
 
 
 def common(shape: Shape, tokens: dict[str, int], pattern: str) -> dict[str, Any]:
-    """What configurations with and without experts both say. Nothing rotates."""
+    """Keys of configurations with and without experts. Nothing rotates."""
     return {
         "vocab_size": shape.vocabulary,
         "hidden_size": shape.d,
@@ -40,7 +40,8 @@ def common(shape: Shape, tokens: dict[str, int], pattern: str) -> dict[str, Any]
         "mamba_num_heads": HEADS,
         "mamba_head_dim": HEAD_WIDTH,
         "n_groups": shape.groups,
-        # Published ones say 0.001, below which transformers lets no step of a prompt be, though one of decoding. No other engine does.
+        # 0.001 in published ones: transformers clamps a prompt's steps to that, but not those of decoding. No other
+        # engine does.
         "time_step_min": 1e-30,
         "max_position_embeddings": shape.context,
         "tie_word_embeddings": shape.tied,
@@ -71,7 +72,7 @@ def single(name: str) -> bool:
 
 
 def age(config: dict[str, Any]) -> None:
-    """Published ones name layers by letters, and rotations that there are none of."""
+    """Published configurations name layers by letters, and have keys of rotations, without effect."""
     letters = {"linear_attention": "M", "full_attention": "*", "moe": "E", "mlp": "-"}
     kinds = config.pop("layers_block_type")
     config.update(
@@ -115,7 +116,7 @@ def mixers_metadata(writer: GGUFWriter, config: Any, feed_forward: list[int]) ->
         del writer.kv_data[0][f"{writer.arch}.{key}"]
     writer.add_head_count_kv([config.num_key_value_heads if kind == "full_attention" else 0 for kind in config.layers_block_type])
     writer.add_feed_forward_length(feed_forward)
-    # Of every model that does not rotate.
+    # The converter's values for models without rotations.
     writer.add_context_length(2**20)
     writer.add_rope_scaling_finetuned(False)
     writer.add_rope_freq_base(10000.0)
@@ -143,7 +144,7 @@ def from_gguf(name: str, array: np.ndarray, config: Any) -> np.ndarray:
     return llama.from_gguf(name, array, config) if mamba is None else mamba
 
 
-# What a layer's parameters are called.
+# Names of a layer's parameters.
 NAMES = {
     "norm.weight": "attn_norm.weight",
     "mixer.q_proj.weight": "attn_q.weight",
@@ -171,7 +172,7 @@ OTHERS = {"model.embeddings.weight": "token_embd.weight", "model.norm_f.weight":
 
 
 def gguf_parts(name: str) -> list[str] | None:
-    """The gguf package knows these by the names that folders have."""
+    """The gguf package only knows the names of published folders."""
     if name in OTHERS:
         return [OTHERS[name]]
     layer, _, rest = name.removeprefix("model.layers.").partition(".")

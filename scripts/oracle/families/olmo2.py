@@ -1,4 +1,4 @@
-"""Olmo2ForCausalLM: norms of what a layer adds, and of all queries and all keys."""
+"""Olmo2ForCausalLM: norms of layers' outputs, and of all queries and all keys."""
 
 from gguf import MODEL_ARCH, GGUFWriter
 from transformers import Olmo2Config, Olmo2ForCausalLM

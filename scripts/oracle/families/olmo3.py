@@ -1,4 +1,4 @@
-"""Olmo3ForCausalLM: OLMo 2 with windows in three of four layers; only the others stretch their rotations."""
+"""Olmo3ForCausalLM: OLMo 2 with windows in three of four layers; only layers without a window scale their rotations."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from .llama import nothing, same, sizes, sizes_metadata, spread
 __all__ = ["spread"]
 
 NAME = "olmo3"
-# llama.cpp has no name of its own for it.
+# llama.cpp has no name of its own for OLMo 3.
 ARCH = MODEL_ARCH.OLMO2
 SHAPES = ("d64-deep", "d100-deep")
 extra_tensors = nothing

@@ -1,4 +1,4 @@
-"""Phi3ForCausalLM: Phi-3, Phi-3.5 and Phi-4-mini, with q, k and v in one tensor, LongRoPE, and heads that are rotated in part."""
+"""Phi3ForCausalLM: Phi-3, Phi-3.5 and Phi-4-mini, with q, k and v in one tensor, LongRoPE, and partial rotation of heads."""
 
 import math
 
@@ -15,13 +15,13 @@ __all__ = ["spread"]
 NAME = "phi3"
 ARCH = MODEL_ARCH.PHI3
 SHAPES = tuple(name for name in llama.SQUARE if name != "d128-llama3")
-# Short enough that tests get beyond it.
+# Short enough for tests to exceed it.
 ORIGINAL = 64
 to_gguf = from_gguf = same
 
 
 def rotated(shape: Shape) -> int:
-    """Dimensions of a head that are rotated: of untied models all, of tied ones three quarters, as of Phi-4-mini."""
+    """The rotated dimensions of a head: all in untied models, three quarters in tied ones, as in Phi-4-mini."""
     return int(shape.e * (0.75 if shape.tied else 1.0)) // 2 * 2
 
 

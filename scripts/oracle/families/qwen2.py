@@ -21,7 +21,7 @@ def config(shape: Shape, tokens: dict[str, int]) -> Qwen2Config:
         **square(shape, tokens),
         max_position_embeddings=shape.context,
         rope_parameters=PLAIN_ROPE,
-        # As the published configurations: named, and switched off.
+        # As in published configurations: present, and switched off.
         sliding_window=32,
         use_sliding_window=False,
         max_window_layers=1,

@@ -1,4 +1,4 @@
-"""Qwen3_5ForConditionalGeneration: of Qwen 3.5, 3.6 and 3.8 the language model, three of whose four layers have a gated delta net.
+"""Qwen3_5ForConditionalGeneration: the language model of Qwen 3.5, 3.6 and 3.8, with a gated delta net in three of four layers.
 
 Each head of such a layer keeps a matrix that maps keys to values; several heads of values share one of keys. Folders have the heads that
 share next to each other, GGUF files those first that come first of each. A block that predicts one token more lies in both, to be left out.
@@ -20,20 +20,20 @@ NAME = "qwen35"
 ARCH = MODEL_ARCH.QWEN35
 SHAPES = ("d64-state128", "d64-state32")
 KERNEL = 4
-# Of layers: the last of so many has attention.
+# The last of this many layers has attention.
 INTERVAL = 4
 ROTATED = 0.25
 VISION = {"depth": 1, "hidden_size": 16, "num_heads": 2, "intermediate_size": 16, "num_position_embeddings": 16, "patch_size": 4}
 
 
 def rope(shape: Shape) -> dict[str, Any]:
-    """A quarter of each head rotates. The sections take turns, and are of pictures: a text's positions are the same in all three."""
+    """A quarter of each head rotates. The sections are interleaved, and for pictures: a text's positions are equal in all three."""
     sections = [len(range(axis, int(shape.e * ROTATED) // 2, 3)) for axis in range(3)]
     return {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": ROTATED, "mrope_interleaved": True, "mrope_section": sections}
 
 
 def text_config(shape: Shape, tokens: dict[str, int]) -> dict[str, Any]:
-    """With what published ones say that makes no difference."""
+    """With published keys that have no effect."""
     return {
         **{key: value for key, value in sizes(shape, tokens).items() if key != "attn_implementation"},
         "pad_token_id": None,
@@ -75,7 +75,7 @@ def single(name: str) -> bool:
 
 
 def plus_one(name: str) -> bool:
-    """Norms whose weights are what is added to 1."""
+    """Whether a norm's weights are added to 1."""
     return "norm" in name and not name.endswith("linear_attn.norm.weight")
 
 
@@ -87,7 +87,7 @@ def spread(name: str, shape: Shape) -> tuple[float, float]:
     if name.endswith("linear_attn.out_proj.weight"):
         return 0.0, 1.5 / math.sqrt(shape.states * shape.state)
     if name.endswith(("q_norm.weight", "k_norm.weight")):
-        # One layer of four has attention: what it looks at, and what it adds, is to be clear.
+        # One layer of four has attention: its scores and output have to be distinct.
         return 0.7, 0.25
     if plus_one(name):
         return 0.0, 0.25
@@ -129,7 +129,7 @@ def regrouped(array: np.ndarray, axis: int, first: int, second: int) -> np.ndarr
 
 
 def value_heads(name: str, array: np.ndarray, config: Any, back: bool) -> np.ndarray:
-    """A parameter with its heads of values in the other order, where it has any."""
+    """A parameter with its heads of values in the other format's order, where it has any."""
     text = getattr(config, "text_config", config)
     groups, each = text.linear_num_key_heads, text.linear_num_value_heads // text.linear_num_key_heads
     first, second = (each, groups) if back else (groups, each)
@@ -170,7 +170,7 @@ def gguf_parts(name: str) -> list[str] | None:
 
 
 def unread_tensors(config: Any) -> dict[str, np.ndarray]:
-    """The block that predicts the token after the next, which is one with attention: names and widths that are right, weights that are not."""
+    """The block that predicts the token after the next, a layer with attention: with right names and widths, but arbitrary weights."""
     text = config.text_config
     width, heads, kv = text.hidden_size, text.num_attention_heads * text.head_dim, text.num_key_value_heads * text.head_dim
     shapes = {
@@ -214,7 +214,7 @@ PREDICTING = {
 
 
 def extra_tensors(config: Any) -> dict[str, np.ndarray]:
-    """The same block as a GGUF file has it: one layer after the last."""
+    """The further block in GGUF's form: one layer after the last."""
     layer = config.text_config.num_hidden_layers
     tensors = {name.removesuffix(".weight"): array for name, array in unread_tensors(config).items()}
     return {f"blk.{layer}.{PREDICTING[name]}.weight": to_gguf(name, array, config) for name, array in tensors.items()}

@@ -1,4 +1,4 @@
-"""Qwen3_5MoeForCausalLM: Qwen 3.5 with experts, of which one sees every token and is weighed by a gate of its own."""
+"""Qwen3_5MoeForCausalLM: Qwen 3.5 with experts, one of which is shared and weighted by a gate of its own."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from .llama import expert_parts, nothing
 
 NAME = "qwen35moe"
 ARCH = MODEL_ARCH.QWEN35MOE
-# In the last, as many heads have values as keys.
+# The last shape has as many heads of values as of keys.
 SHAPES = ("d64-state128", "d64-state32", "d64-state64")
 EXPERTS = 8
 USED = 2
@@ -40,12 +40,12 @@ def metadata(writer: GGUFWriter, config: Any) -> None:
     writer.add_expert_used_count(USED)
     writer.add_expert_feed_forward_length(config.moe_intermediate_size)
     writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
-    # Of this summer's converter, beside the interval.
+    # Written by newer converters, beside the interval.
     writer.add_array(f"{writer.arch}.attention.recurrent_layers", [kind == "linear_attention" for kind in config.layer_types])
 
 
 def arranged(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """All experts of a layer in two tensors, gates' rows before up's, whose names do not end as others do."""
+    """All experts of a layer in two tensors, gates' rows before up's, whose names lack the usual ending."""
     merged = {name: tensor for name, tensor in tensors.items() if ".experts." not in name}
     for start in sorted({name.partition(".experts.")[0] for name in tensors if ".experts." in name}):
         gate, up, down = ([tensors[f"{start}.experts.{expert}.{kind}_proj.weight"] for expert in range(EXPERTS)] for kind in ("gate", "up", "down"))

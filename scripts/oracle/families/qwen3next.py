@@ -1,4 +1,4 @@
-"""Qwen3NextForCausalLM: what Qwen 3.5 came of, with experts, and with its products of a layer with a state in two tensors.
+"""Qwen3NextForCausalLM: the predecessor of Qwen 3.5, with experts, and with the products of a recurrent layer in two tensors.
 
 Of each head of keys one holds the rows q, k, v of all heads that share it, and z of these; the other b and a of these. GGUF files divide the
 first into q, k and v of all and z of all, and keep the second. Unlike Qwen 3.5's they keep the order of heads of values, too.
@@ -41,7 +41,7 @@ def model(config: Qwen3NextConfig) -> Qwen3NextForCausalLM:
 
 
 def age(config: dict[str, Any]) -> None:
-    """Published ones say how often a layer has attention."""
+    """Published configurations have the interval of layers with attention."""
     del config["layer_types"]
 
 

@@ -1,4 +1,4 @@
-"""Qwen3VLForConditionalGeneration: of a model that reads pictures the language model, which is Qwen 3."""
+"""Qwen3VLForConditionalGeneration: the language model of a vision model, which is Qwen 3."""
 
 from typing import Any
 

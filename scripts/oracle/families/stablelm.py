@@ -1,4 +1,4 @@
-"""StableLmForCausalLM: StableLM 2, with LayerNorm, biases of q, k and v, and heads that are rotated in part."""
+"""StableLmForCausalLM: StableLM 2, with LayerNorm, biases of q, k and v, and partial rotation of heads."""
 
 from gguf import MODEL_ARCH, GGUFWriter
 from transformers import StableLmConfig, StableLmForCausalLM

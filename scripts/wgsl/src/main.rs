@@ -1,6 +1,6 @@
 //! Prints the WGSL text of a variant as the templates in shaders/ give it now. See scripts/wgsl.mjs.
 
-// Of what a build needs here is only the text.
+// Of the build's modules only the text is used here.
 #[allow(dead_code)]
 #[path = "../../../build/assemble.rs"]
 mod assemble;
@@ -35,7 +35,7 @@ fn run(options: &[&str], names: &[&str]) -> Result<String, String> {
     let shaders = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shaders");
     let wanted = Wanted { feature: &|_| true, matrices: true, emulated: options.contains(&"--emulated") };
     let variants = assemble::assemble(&shaders, &wanted).map_err(|e| format!("error[BAD_SHADER]: {e}"))?.variants;
-    // Names as the rest of the program writes them go too: matvec=q4_0-q8-sg32.
+    // Names in the program's notation are accepted too: matvec=q4_0-q8-sg32.
     let mut words = names.iter().flat_map(|name| name.split('='));
     let (kernel, variant) = (words.next(), words.next());
     if words.next().is_some() {
@@ -62,7 +62,7 @@ fn run(options: &[&str], names: &[&str]) -> Result<String, String> {
     Ok(if options.contains(&"--lines") { found.marked.clone() } else { indented(&found.source) })
 }
 
-/// The build strips what is for readers only.
+/// Indents the source, whose indentation and comments the build strips.
 fn indented(source: &str) -> String {
     let mut depth = 0_usize;
     let mut out = String::new();

@@ -1,5 +1,5 @@
-//! Growth of the states. A large cache grows in stages: what a stage leaves is freed before the next one takes its memory, so that the old cache and the
-//! new one are never there at one time.
+//! Growth of the states. A large cache grows in stages: a stage's old buffers are freed before the next stage takes
+//! memory, so that the whole old and the whole new cache never exist at one time.
 
 use super::super::program::{Compiled, Program, compile, make_buffer};
 use super::{Session, context_full};
@@ -10,17 +10,17 @@ use crate::plan::{Pass, Plans};
 
 /// A stage moves at most this share of the new cache …
 const STAGES: u64 = 8;
-/// … but as many bytes as this where that is more: a wait for the GPU is worth more than their memory.
+/// … but at least this many bytes: a wait for the GPU costs more than their memory.
 const LEAST_STAGE: u64 = 32 << 20;
-/// Bytes that copies of texts which no answer uses may take where a full context leaves no room for them …
+/// Bytes that copies of inactive texts may take where a full context leaves no room for them …
 const TEXTS: u64 = 64 << 20;
-/// … or as many as this many full contexts take, of small models.
+/// … but no more than this many full contexts take, for small models.
 const MOST_TEXTS: u64 = 5;
 
 #[cfg(feature = "lab")]
 thread_local!(static LEAST: std::cell::Cell<u64> = const { std::cell::Cell::new(LEAST_STAGE) });
 
-/// Has states of this thread move in stages of so many bytes at least: for tests.
+/// Sets the least bytes of a stage in this thread: for tests.
 #[cfg(feature = "lab")]
 pub fn move_in_stages_of(bytes: Option<u64>) {
     LEAST.set(bytes.unwrap_or(LEAST_STAGE));
@@ -38,7 +38,7 @@ fn states_at(layout: &Layout, sizes: Sizes) -> u64 {
     layout.specs().iter().filter(|spec| spec.state.is_some()).map(|spec| spec.bytes_at(sizes)).sum()
 }
 
-/// The states that move to buffers of other sizes, by their numbers among the states, stage by stage.
+/// The states that move to buffers of other sizes, by their indices among the states, stage by stage.
 fn stages(layout: &Layout, before: Sizes, after: Sizes) -> Vec<Vec<usize>> {
     let states: Vec<(u64, u64)> = layout.specs().iter().filter(|spec| spec.state.is_some()).map(|spec| (spec.bytes_at(before), spec.bytes_at(after))).collect();
     let most = (states_at(layout, after) / STAGES).max(least_stage());
@@ -55,8 +55,8 @@ fn stages(layout: &Layout, before: Sizes, after: Sizes) -> Vec<Vec<usize>> {
     stages
 }
 
-/// The most bytes that are needed beside a cache of `sizes` at one time: by what its last growth leaves, and where the model writes (`writes`) by copies of
-/// texts that no answer uses.
+/// The most bytes that are needed beside the cache at one time while it grows from `sizes` to `full` positions: by the
+/// old buffers of its last growth, and where the model generates (`writes`) by copies of inactive texts.
 pub(crate) fn most_beside(layout: &Layout, sizes: Sizes, full: u32, writes: bool) -> u64 {
     let after = Sizes { capacity: full.next_multiple_of(64), ..sizes };
     let mut before = sizes;
@@ -69,7 +69,7 @@ pub(crate) fn most_beside(layout: &Layout, sizes: Sizes, full: u32, writes: bool
     growth + if writes { texts(states_at(layout, after)) } else { 0 }
 }
 
-/// Bytes that copies of texts may take, beside states of so many bytes with a full context.
+/// Bytes that copies of texts may take beside states of `full` bytes, those of a full context.
 fn texts(full: u64) -> u64 {
     TEXTS.min(full * MOST_TEXTS)
 }
@@ -77,7 +77,7 @@ fn texts(full: u64) -> u64 {
 /// Why states did not grow.
 struct Failed {
     error: Error,
-    /// Whether nothing is left of any sequence but its tokens.
+    /// Whether all states are lost, so that only the sequences' tokens are left.
     lost: bool,
 }
 
@@ -87,13 +87,13 @@ impl From<Error> for Failed {
     }
 }
 
-/// Buffers on the way from one layout to another.
+/// Buffers during the move from one layout to another.
 struct Moving {
-    /// Of the layout before; those that were left are not there any more.
+    /// Buffers of the old layout; `None` once they are freed.
     old: Vec<Option<Buffer>>,
-    /// Of the layout to come; states that have not moved yet are not there.
+    /// Buffers of the new layout; `None` for states that have not moved yet.
     new: Vec<Option<Buffer>>,
-    /// The ids of the states in both.
+    /// The ids of the states in both layouts.
     states: [Vec<usize>; 2],
     /// States that have moved.
     moved: Vec<usize>,
@@ -104,18 +104,19 @@ fn states_of(layout: &Layout) -> Vec<usize> {
     (0..layout.specs().len()).filter(|id| layout.specs()[*id].state.is_some()).collect()
 }
 
-/// What a step of a running answer may still read: what it is told, and the logits that its first step samples from.
+/// Whether a running answer's steps may still read the buffer: the control buffers, and the logits that its first step
+/// samples from.
 fn outlives(spec: &BufferSpec) -> bool {
     spec.role() == Role::Control || spec.name == Name::Scratch(Scratch::Logits)
 }
 
 impl Session {
-    /// Makes room for `positions` positions: doubles the states as often as needed and copies them on the GPU. Where the GPU has no memory for that, it is
-    /// asked for what is needed and no more.
+    /// Makes room for `positions` positions: doubles the states as often as needed and copies them on the GPU. Where
+    /// the GPU has no memory for that, states grow to `positions` only.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`] where there is none for that either: the context is no longer than what there is room for, and all else is as before, but
-    /// that states may have to be made again from their tokens.
+    /// [`ErrorKind::OutOfMemory`] where that does not fit either: the context is limited to the existing room, and all
+    /// else is as before, except that states may have to be rebuilt from their tokens.
     pub async fn ensure(&mut self, positions: u32) -> Result<()> {
         if positions <= self.program.sizes.capacity {
             return Ok(());
@@ -148,24 +149,25 @@ impl Session {
         .with_source(e))
     }
 
-    /// Evicts copies of texts that no answer uses, as far as the plan of a full context has no room for them beside states of `capacity` positions.
+    /// Evicts copies of inactive texts, as far as the memory planned for a full context has no room for them beside
+    /// states of `capacity` positions.
     pub(super) fn evict_for(&mut self, capacity: u32) {
         let full = states_at(&self.program.layout, Sizes { capacity: self.context.next_multiple_of(64), ..self.program.sizes });
         let room = full.saturating_sub(states_at(&self.program.layout, Sizes { capacity, ..self.program.sizes }));
         self.states.evict(room.max(texts(full)));
     }
 
-    /// Moves to states of so many positions. After a failure all is as before, but for what is `lost`.
+    /// Moves to states of `capacity` positions. A failure changes nothing, unless states are [`Failed::lost`].
     async fn grow(&mut self, capacity: u32) -> Result<(), Failed> {
         let gpu = self.gpu.clone();
         let sizes = Sizes { capacity, ..self.program.sizes };
         let (layout, plans) = self.planned(self.weights, sizes, self.program.asked)?;
-        // All but the states that move: what is long enough stays.
+        // All buffers but the states that move; those that are long enough stay.
         let allocation = gpu.allocate();
         let made: Result<Vec<_>> = layout.specs().iter().map(|spec| self.stays_or_made(spec)).collect();
         allocation.end(&gpu).await?;
         let new = made?;
-        // They take the place of those there were at once: also the plans of now can be bound to longer ones.
+        // The new buffers replace the old ones at once: the current plans can be bound to longer buffers too.
         let mut encoder = gpu.encoder("grow");
         let mut replaced = Vec::new();
         for (spec, new) in layout.specs().iter().zip(&new) {
@@ -179,7 +181,7 @@ impl Session {
         gpu.submit(encoder);
         drop(replaced);
         let stages = stages(&self.program.layout, self.program.sizes, sizes);
-        // What is bound is not freed.
+        // Bound buffers would not be freed.
         let passes = self.passes();
         self.program.compiled = Default::default();
         let old = std::mem::take(&mut self.program.buffers).into_iter().map(Some).collect();
@@ -203,7 +205,7 @@ impl Session {
         Err(Failed { error, lost })
     }
 
-    /// The buffer that there is, where it is long enough, or a new one; none of a state that moves.
+    /// The existing buffer, where it is long enough, or a new one; `None` for a state that moves.
     fn stays_or_made(&self, spec: &BufferSpec) -> Result<Option<Buffer>> {
         let old = self.program.layout.find(&spec.name).map(|id| (self.program.layout.spec(id), &self.program.buffers[id.0 as usize]));
         match old {
@@ -213,7 +215,8 @@ impl Session {
         }
     }
 
-    /// Makes buffers of a stage's states and copies to them what sequences have in their slots. Where `freed`, waits until what they leave is free.
+    /// Makes buffers of a stage's states and copies the sequences' slots to them. With `freed`, waits until the old
+    /// buffers are free.
     async fn move_stage(&mut self, moving: &mut Moving, stage: &[usize], layout: &Layout, freed: bool) -> Result<()> {
         let gpu = self.gpu.clone();
         let spec = |part: usize| &layout.specs()[moving.states[1][part]];
@@ -232,7 +235,7 @@ impl Session {
         if freed { gpu.idle().await } else { Ok(()) }
     }
 
-    /// Moves the states, stage by stage, and binds the buffers of the layout to come to its plans.
+    /// Moves the states, stage by stage, and binds the buffers of the new layout to its plans.
     async fn move_all(
         &mut self,
         moving: &mut Moving,
@@ -252,7 +255,8 @@ impl Session {
         compiled
     }
 
-    /// Moves states back that have moved: whether nothing is left of them. Where there is no memory for that, the larger buffers are taken.
+    /// Moves states back after a failure. Returns whether they are lost. Where there is no memory for that, the larger
+    /// buffers are kept.
     async fn move_back(&mut self, moving: &mut Moving) -> bool {
         let gpu = self.gpu.clone();
         self.program.buffers.clear();

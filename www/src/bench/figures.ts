@@ -1,4 +1,4 @@
-// The figures of a report as people read them, alone or beside an earlier report's.
+// The figures of a report for display, alone or beside an earlier report's.
 import type { BenchReport, QualityReport } from 'millrace/wasm';
 import { gpu } from '../shared/bench.ts';
 import { markdown } from '../shared/dom.ts';
@@ -14,7 +14,7 @@ interface Figure {
   unit: string;
   of: (report: BenchReport) => number;
   digits: number;
-  /** Whether more is better; null where it is neither. */
+  /** Whether more is better; null where neither is. */
   more: boolean | null;
 }
 
@@ -34,7 +34,7 @@ export const FIGURES: readonly Figure[] = [
 
 export interface Compared {
   ratio: string;
-  /** Fewer than 3 % are noise. */
+  /** Differences below 3 % are noise. */
   verdict: 'better' | 'worse' | 'the same' | '';
 }
 
@@ -70,7 +70,7 @@ export function table(report: BenchReport, earlier: BenchReport | null): string[
   ];
 }
 
-/** What is not compared. */
+/** Details that are not compared. */
 function details(r: BenchReport): Map<string, string> {
   const entries: [string, string][] = [];
   const add = (name: string, value: string) => entries.push([name, value]);
@@ -131,7 +131,7 @@ export function title(report: BenchReport): string {
   return `${report.shape} ${report.quant}, ${report.lane}`;
 }
 
-/** What was done, and where. */
+/** A sentence about the run: when, where, and its parameters. */
 export function about(report: BenchReport, date: number): string {
   const runs = report.runs.length;
   return `${day(date)} on ${gpu(report.adapter)}: ${report.gen.toLocaleString('en')} tokens after a prompt of ${report.prompt.toLocaleString('en')}, ${runs === 1 ? 'one run' : `medians of ${runs} runs`}`;
@@ -146,7 +146,7 @@ export function differences(a: BenchReport, b: BenchReport): string[] {
   return gpu(a.adapter) === gpu(b.adapter) ? names : [...names, 'GPU'];
 }
 
-/** A run for an issue or a chat: its figures, where and when and with which parameters it ran. */
+/** A run in Markdown, for an issue or a chat: figures, device, date and parameters. */
 export function toMarkdown(run: KeptRun, earlier: KeptRun | null): string {
   const parts = [
     `### Millrace: ${title(run.report)}`,

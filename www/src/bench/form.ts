@@ -1,4 +1,5 @@
-// The form of the bench page, the page's address, and the options that both stand for. Everything goes through the address: it is the contract.
+// The form of the bench page, the page's address, and the options of both. Everything goes through the address, which
+// is the contract.
 import { models } from 'millrace';
 import type { BenchNames, BenchOptions } from 'millrace/wasm';
 import { BENCH, LOAD } from '../../../npm/options.generated.ts';
@@ -7,7 +8,7 @@ import { choices, choose, get } from '../shared/dom.ts';
 import { bytes } from '../shared/format.ts';
 import { BOX, modelName } from '../shared/model_name.ts';
 
-/** What an address can say: the rows of options.toml. */
+/** Parameters of an address: rows of options.toml. */
 const { lane, kv, context, chunk, adapter, quantize, subgroups } = LOAD;
 const ROWS = Object.entries({ ...BENCH, lane, kv, context, chunk, adapter, quantize, subgroups });
 /** Parameters with other names. */
@@ -16,7 +17,7 @@ const namesOf = (...kinds: string[]): string[] =>
   ROWS.filter(([, row]) => kinds.includes(row.kind)).map(([name]) => name);
 const NUMBERS = namesOf('whole');
 const TEXTS = ['model', ...namesOf('text', 'name')];
-/** Switches by their parameter: the option, and the value that says something. */
+/** Switches by their parameter: the option, and the value that differs from the default. */
 const SWITCHES: Record<string, [option: string, value: string]> = Object.fromEntries(
   ROWS.filter(([, row]) => row.kind === 'flag').map(([name, row]) => [
     NAMES[name] ?? name,
@@ -28,12 +29,12 @@ const KNOWN: readonly string[] = [...NUMBERS, ...TEXTS, ...Object.keys(SWITCHES)
 const input = get<HTMLInputElement>;
 const list = get<HTMLSelectElement>;
 const what = list('what');
-/** What the bench does without a word about it. */
+/** The bench's default values. */
 const DEFAULTS: Record<string, string> = Object.fromEntries(
   ROWS.flatMap(([name, row]) => (row.default === undefined ? [] : [[name, String(row.default)]])),
 );
 
-/** Reads an address. */
+/** The options of an address. */
 export function options(address: URLSearchParams): BenchOptions {
   for (const name of address.keys())
     if (!KNOWN.includes(name)) throw failure('BAD_OPTION', `${name} is not a parameter; known are ${KNOWN.join(', ')}`);
@@ -99,7 +100,7 @@ export function show(address: URLSearchParams): void {
   arrange();
 }
 
-/** The address of what the form shows; what it has no field for stays. */
+/** The address of the form; parameters without a field stay. */
 export function address(): URLSearchParams {
   const query = new URLSearchParams();
   const [kind, ...rest] = what.value.split('=');
@@ -123,7 +124,7 @@ export function address(): URLSearchParams {
   return query;
 }
 
-/** Shows the fields that what is chosen has. */
+/** Shows the fields of the current choice. */
 export function arrange(): void {
   const url = what.value === 'url';
   get('url-field').hidden = !url;
@@ -131,7 +132,7 @@ export function arrange(): void {
   get('quant-field').hidden = !what.value.startsWith('shape=');
 }
 
-/** Fills the lists: with what the engine knows, and the models that this browser keeps. What is chosen stays chosen. */
+/** Fills the lists with the engine's names and the stored models. The current choice stays. */
 export async function fill(names: Promise<BenchNames>): Promise<void> {
   const [known, stored] = await Promise.allSettled([names, models.list()]);
   if (known.status === 'fulfilled') {
@@ -146,14 +147,14 @@ export async function fill(names: Promise<BenchNames>): Promise<void> {
     list('what')
       .querySelector('[value=url]')!
       .before(...options);
-    // An address that turns out to be a kept model's.
+    // An address that is a stored model's.
     const chosen = options.find((option) => option.value === `model=${input('url').value}`);
     if (what.value === 'url' && chosen) what.value = chosen.value;
     arrange();
   }
 }
 
-/** Adds names to a list that may hold one of them already, chosen. */
+/** Adds names to a list that may have one of them already, chosen. */
 function complete(
   place: HTMLSelectElement | HTMLOptGroupElement,
   names: readonly string[],

@@ -1,4 +1,4 @@
-// Runs that this browser keeps, in IndexedDB, and the JSON files that they can also be.
+// Runs stored in IndexedDB, and their JSON files.
 import { openDB, type DBSchema } from 'idb';
 import type { BenchReport } from 'millrace/wasm';
 import { failure } from '../shared/bench.ts';
@@ -9,7 +9,7 @@ export interface KeptRun {
   date: number;
   /** The parameters, as the address has them; empty where they are not known. */
   address: string;
-  /** What the browser calls itself, where that is known. */
+  /** The browser's user agent, where it is known. */
   browser?: string;
   report: BenchReport;
 }
@@ -18,7 +18,7 @@ interface Kept extends DBSchema {
   runs: { key: number; value: KeptRun };
 }
 
-/** Runs that are kept at most; the oldest go first. */
+/** Most stored runs; the oldest are removed first. */
 const MOST = 100;
 
 const open = () =>
@@ -31,14 +31,14 @@ export async function kept(): Promise<KeptRun[]> {
   return (await (await open()).getAll('runs')).sort((a, b) => b.date - a.date);
 }
 
-/** Keeps a run, which gets its id. */
+/** Stores a run, and sets its id. */
 export async function keep(run: KeptRun): Promise<void> {
   const db = await open();
   run.id = await db.add('runs', run);
   for (const old of (await kept()).slice(MOST)) await db.delete('runs', old.id!);
 }
 
-/** Forgets one run, or all. */
+/** Removes one run, or all. */
 export async function forget(id?: number): Promise<void> {
   const db = await open();
   await (id === undefined ? db.clear('runs') : db.delete('runs', id));
@@ -62,7 +62,7 @@ const NUMBERS = [
   'percent_of_streaming',
 ] as const;
 
-/** Reads such a file, or one that `npm run bench -- --out FILE` has written. */
+/** Parses a run's JSON, or a file that `npm run bench -- --out FILE` has written. */
 export function fromJson(text: string, modified: number): KeptRun {
   let value: BenchReport & { date?: unknown; address?: unknown };
   try {

@@ -1,4 +1,4 @@
-// The plots of a report, alone or over an earlier report's. Each says in words and in a table what it shows.
+// The plots of a report, alone or over an earlier report's, each with a description and a table.
 import uPlot from 'uplot';
 import type { BenchReport } from 'millrace/wasm';
 import { bar, get, make, row } from '../shared/dom.ts';
@@ -18,7 +18,7 @@ interface Point {
   high: number;
 }
 
-/** What a plot shows, apart from its lines. */
+/** A plot's texts and table. */
 interface Shown {
   title: string;
   words: string;
@@ -30,7 +30,7 @@ interface Shown {
 
 let drawn: { plot: uPlot; observer: ResizeObserver }[] = [];
 
-/** Draws all plots of a report that has what they need. */
+/** Draws the plots that a report has data for. */
 export function draw(report: BenchReport, earlier: BenchReport | null): void {
   for (const { plot, observer } of drawn) {
     observer.disconnect();
@@ -159,7 +159,7 @@ function latency(figure: HTMLElement, report: BenchReport, earlier: BenchReport 
   if (hide(figure, now.length < 2)) return;
   const quantile = (list: number[], q: number) => list[Math.min(list.length - 1, Math.floor(list.length * q))]!;
   const of = [now, then].filter((list) => list.length > 1);
-  // What is longer than 99 % of the times goes into the last bar.
+  // Times beyond the 99 % quantile go into the last bar.
   let least = Math.min(...of.map((list) => list[0]!));
   let most = Math.max(...of.map((list) => quantile(list, 0.99)));
   if (most - least < 0.02 * most) [least, most] = [least * 0.95, most * 1.05];
@@ -220,7 +220,7 @@ function latency(figure: HTMLElement, report: BenchReport, earlier: BenchReport 
   );
 }
 
-/** GPU time of each kernel in a token: bars whose dark part is what the bytes would take at streaming speed. */
+/** GPU time of each kernel in a token: bars whose dark part is the time of its bytes at streaming speed. */
 function time(figure: HTMLElement, report: BenchReport, earlier: BenchReport | null): void {
   if (hide(figure, !report.profile?.length)) return;
   const rows = report.profile!;
@@ -269,7 +269,7 @@ function caption(title: string, legend: Shown['legend']): HTMLElement {
   return make('figcaption', '', make('strong', '', title), make('span', 'legend', ...marks));
 }
 
-/** A plot with its caption, words and table. `tell` says what is under the pointer. */
+/** A plot with its caption, description and table. `tell` describes the point under the pointer. */
 function plot(
   figure: HTMLElement,
   shown: Shown,
@@ -346,7 +346,8 @@ function plot(
   drawn.push({ plot: made, observer });
 }
 
-// A canvas knows no custom properties: what they stand for is read when it is drawn, and again when light and dark change.
+// A canvas cannot use custom properties: their values are read when it is drawn, and again when the colour scheme
+// changes.
 const probe = make('span', 'hidden');
 document.body.append(probe);
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {

@@ -6,17 +6,17 @@ const { evaluate } = create(all ?? {});
 /** Most characters of an expression. */
 const MOST = 500;
 
-/** What an expression comes to: a number, to the digits that can be trusted. */
+/** The value of an expression, rounded to reliable digits. */
 export function calculate(expression: string): number {
   if (expression.length > MOST) throw new Error(`the expression has more than ${MOST} characters`);
-  // As people and models write it.
+  // Notations of people and models.
   const written = expression
     .replace(/[×·]/g, '*')
     .replace(/÷/g, '/')
     .replace(/[−–]/g, '-')
     .replace(/\*\*/g, '^')
     .replace(/=\s*$/, '');
-  // Nothing that defines, repeats or looks into objects: sums have none of it.
+  // No definitions, repetitions or access to objects: arithmetic needs none.
   if (/[=;:\n"'`[\]{}]/.test(written)) throw new Error('the expression is no arithmetic');
   const value: unknown = evaluate(written);
   if (typeof value !== 'number') throw new Error('the expression is no arithmetic with a number as its result');

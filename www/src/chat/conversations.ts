@@ -1,22 +1,23 @@
-// The conversations that this browser keeps, in IndexedDB. Where there is none (private windows, blocked storage) they last as long as the page.
+// The conversations, stored in IndexedDB. Without IndexedDB (private windows, blocked storage) they last as long as the
+// page.
 import type { CompiledGrammar, GenerateResult, Message } from 'millrace';
 import { download } from '../shared/dom.ts';
 import type { Shown } from './thumbnail.ts';
 import { type DBSchema, type IDBPDatabase, openDB } from 'idb';
 
-/** A message as it is shown and kept. */
+/** A message as it is shown and stored. */
 export interface Said {
   role: 'user' | 'assistant';
   content: string;
-  /** What a question shows before its text. */
+  /** Pictures before a question's text. */
   pictures?: Shown[];
-  /** What the model thought before it answered. */
+  /** The model's thoughts before the answer. */
   reasoning?: string;
-  /** What came before an answer: the model's calls of tools, and their results. */
+  /** The model's calls of tools before the answer, and their results. */
   steps?: Message[];
   /** Whether the answer was forced to be JSON. */
   json?: boolean;
-  /** How an answer came about. */
+  /** The answer's figures. */
   figures?: Figures;
 }
 
@@ -26,11 +27,11 @@ export interface Figures {
   prompt_tokens: number;
   decode_tok_s: number;
   ttft_ms: number;
-  /** Drafts that were verified, and those that were right; of older answers neither. */
+  /** Verified and accepted drafts; absent in older answers. */
   drafted?: number;
   accepted?: number;
   finish_reason: GenerateResult['finish_reason'] | 'rounds';
-  /** What forced it. */
+  /** The grammar of a constrained answer. */
   grammar?: CompiledGrammar;
 }
 
@@ -50,7 +51,7 @@ interface Schema extends DBSchema {
 const TITLE = 60;
 
 let database: Promise<IDBPDatabase<Schema> | null> | null = null;
-/** What there is where nothing can be kept. */
+/** Conversations of this page, where there is no IndexedDB. */
 const unkept = new Map<string, Conversation>();
 
 function open(): Promise<IDBPDatabase<Schema> | null> {
@@ -66,7 +67,7 @@ export function fresh(): Conversation {
   return { id: crypto.randomUUID?.() ?? String(now), title: 'New chat', created: now, updated: now, messages: [] };
 }
 
-/** All, the last one that was talked in first. */
+/** All conversations, the latest used first. */
 export async function list(): Promise<Conversation[]> {
   const db = await open();
   const all = db ? await db.getAll('conversations').catch(() => []) : [...unkept.values()];
@@ -78,12 +79,12 @@ export async function read(id: string): Promise<Conversation | undefined> {
   return db ? db.get('conversations', id).catch(() => undefined) : unkept.get(id);
 }
 
-/** Keeps it; one that nothing was said in is not worth it. */
+/** Stores a conversation, unless it is empty. */
 export async function keep(conversation: Conversation): Promise<void> {
   if (conversation.messages.length === 0) return;
   const db = await open();
   if (!db) unkept.set(conversation.id, conversation);
-  // A disk that is full must not end the conversation: what is on the screen stays.
+  // A full disk must not end the conversation, which stays on the screen.
   else
     await db
       .put('conversations', conversation)
@@ -102,13 +103,13 @@ export async function removeAll(): Promise<void> {
   await db?.clear('conversations');
 }
 
-/** The beginning of what was asked first. */
+/** The beginning of the first question. */
 export function titleOf(text: string): string {
   const line = text.trim().split('\n')[0]!.trim();
   return line.length > TITLE ? `${line.slice(0, TITLE - 1).trimEnd()}…` : line || 'New chat';
 }
 
-/** For reading and passing on. */
+/** A conversation in Markdown, for export. */
 export function toMarkdown({ title, created, messages }: Conversation): string {
   const parts = messages.map(({ role, content, pictures = [], reasoning, json, steps = [], figures }) => {
     const called = steps.flatMap(({ tool_calls: calls = [], role, name, content }) => [
@@ -124,7 +125,7 @@ export function toMarkdown({ title, created, messages }: Conversation): string {
   return `# ${title}\n\n${new Date(created).toISOString().slice(0, 10)}\n\n${parts.join('\n')}`;
 }
 
-/** Has the browser save a file, whose name is a title. */
+/** Saves a file by the browser's download, with a title as its name. */
 export function save(title: string, extension: string, type: string, text: string): void {
   const name = title.replace(/[^\p{L}\p{N}._ -]+/gu, '').trim() || 'conversation';
   download(`${name}.${extension}`, new Blob([text], { type }));

@@ -1,11 +1,12 @@
-// The JSON mode: which schema answers are forced to satisfy, and what the engine says of it. Loaded when it is first switched on.
+// The JSON mode: the schema that answers are forced to satisfy, and the engine's check of it. Loaded when it is first
+// switched on.
 import type { Engine, GenerateOptions, MillraceError } from 'millrace';
 import { choices, get, make } from '../shared/dom.ts';
 import { sentence } from '../shared/format.ts';
 import { noteOf, placeOf } from './tree.ts';
 
 const KEY = 'millrace.json';
-/** How long nobody types before a schema is looked at, in milliseconds. */
+/** The pause in typing after which a schema is checked, in milliseconds. */
 const CHECK_MS = 300;
 const OWN = 'A schema of your own';
 
@@ -56,10 +57,10 @@ const state = make('div');
 const editor = make('details', '', make('summary', '', 'Edit the schema'));
 let engineNow: () => Engine | null = () => null;
 let timer = 0;
-/** Counts checks: only the last one is shown. */
+/** Number of checks: only the last one is shown. */
 let checks = 0;
 
-/** `engine`: what answers, once it is loaded. */
+/** `engine`: returns the engine, once it is loaded. */
 export function setUp(engine: () => Engine | null): void {
   engineNow = engine;
   choices(list, [...Object.keys(EXAMPLES), OWN]);
@@ -90,14 +91,14 @@ export function setUp(engine: () => Engine | null): void {
   lenient.addEventListener('change', changed);
 }
 
-/** Switches the mode; says whether it is on now. */
+/** Toggles the mode; returns whether it is on. */
 export function toggle(): boolean {
   panel.hidden = !panel.hidden;
   if (!panel.hidden) void check();
   return !panel.hidden;
 }
 
-/** Whether an answer can be asked for; if not, the schema is where one goes on. */
+/** Whether the mode is off or its schema is JSON; otherwise the schema is checked and focused. */
 export function ready(): boolean {
   if (panel.hidden || schemaOf() !== null) return true;
   void check();
@@ -106,13 +107,13 @@ export function ready(): boolean {
   return false;
 }
 
-/** What an answer is asked for with; null while the mode is off. */
+/** The options of an answer; null while the mode is off. */
 export function options(): Pick<GenerateOptions, 'schema' | 'lenient'> | null {
   const schema = panel.hidden ? null : schemaOf();
   return schema && { schema, lenient: lenient.checked };
 }
 
-/** Has the engine compile the schema, and shows what comes of it. */
+/** Compiles the schema on the engine, and shows the result. */
 export async function check(): Promise<void> {
   const mine = ++checks;
   const show = (wrong: boolean, ...said: (string | Node)[]): void => {
@@ -157,7 +158,7 @@ function problemOf(text: string): string {
   }
 }
 
-/** The list shows which example it is, if it is one. */
+/** Selects the example in the list that the field's schema equals, if any. */
 function name(): void {
   list.value = Object.keys(EXAMPLES).find((example) => written(example) === field.value) ?? OWN;
 }
@@ -168,7 +169,7 @@ function changed(): void {
   try {
     localStorage.setItem(KEY, JSON.stringify({ schema: field.value, lenient: lenient.checked }));
   } catch {
-    // A page without storage only forgets.
+    // Without storage the schema is lost with the page.
   }
 }
 

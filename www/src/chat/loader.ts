@@ -1,18 +1,18 @@
-// Which model is loaded, and how far: one at a time. What is to be downloaded is shown first, unless it is little.
+// Loads one model at a time, and its state. A download is shown first, unless it is small.
 import { DownloadControl, Engine, type LoadOptions, type LoadPlan, type ModelFile, type Progress } from 'millrace';
 import { nameOf } from '../shared/known.ts';
 import { BOX } from '../shared/model_name.ts';
 
-/** Bytes that are downloaded without a question. */
+/** Most bytes that are downloaded without confirmation. */
 const LITTLE = 32e6;
 const KEY = 'millrace.model';
 
-/** What to load: an address or files of this machine. */
+/** The model to load: an address or local files. */
 export type Model = { url: string; name: string } | { files: readonly ModelFile[]; name: string };
 
-/** Where loading stands. */
+/** The state of loading. */
 export type LoadState =
-  /** `note`: what is waited for. */
+  /** `note`: what planning waits for. */
   | { phase: 'planning'; model: Model; note?: string }
   | { phase: 'plan'; model: Model; plan: LoadPlan }
   | { phase: 'loading'; model: Model; progress: Progress | null; paused: boolean }
@@ -28,7 +28,7 @@ export class Loader {
   #download = new DownloadControl();
   readonly #options: Options;
   readonly #onState: (state: LoadState) => void;
-  /** Resolves with the engine once it is there, or with null where it fails or somebody has to decide. */
+  /** Resolves with the engine once it is loaded, or with null where loading fails or the user has to decide. */
   ready: Promise<Engine | null> = Promise.resolve(null);
 
   constructor(model: Model, options: Options, onState: (state: LoadState) => void) {
@@ -45,12 +45,12 @@ export class Loader {
     return this.#state.phase === 'ready' || this.#state.phase === 'recovering' ? this.#state.engine : null;
   }
 
-  /** Loads a model in place of what there is. `asked`: whatever has to be downloaded, somebody has agreed to it. */
+  /** Loads a model in place of the current one. `asked`: the user has agreed to any download. */
   load(model: Model, asked = false): Promise<Engine | null> {
     this.#end();
     const controller = this.#controller;
     this.ready = this.#run(model, asked, controller).catch((error: unknown) => {
-      // A load that another one has replaced has nothing to say any more.
+      // The failure of a load that was replaced is ignored.
       if (this.#controller === controller) this.#set({ phase: 'failed', model, error });
       return null;
     });
@@ -61,7 +61,7 @@ export class Loader {
     this.#controller.abort();
   }
 
-  /** Holds the download, or lets it go on. */
+  /** Pauses the download, or resumes it. */
   pause(paused: boolean): void {
     if (this.#state.phase !== 'loading') return;
     if (paused) this.#download.pause();
@@ -69,7 +69,7 @@ export class Loader {
     this.#set({ ...this.#state, paused });
   }
 
-  /** Something ended the engine. */
+  /** Handles an error that has ended the engine. */
   fail(error: unknown): void {
     const { model } = this.#state;
     this.#end();
@@ -115,7 +115,7 @@ export class Loader {
       ...options,
       download,
       onProgress: (now) => {
-        // While bytes arrive, they are what takes time: the rest goes on beside it.
+        // While bytes arrive only the download is shown: the rest runs concurrently.
         if (now.phase === 'download') arriving = now.loaded < now.total;
         else if (arriving) return;
         progress = now;
@@ -142,14 +142,14 @@ export const fromUrl = (url: string): Model => ({ url, name: url === BOX ? 'the 
 
 export const fromFiles = (files: readonly File[]): Model => ({ files, name: files[0]?.name ?? 'your files' });
 
-/** What to begin with: `?model=` of the address, else the one before, else the model in the box. */
+/** The first model: `?model=` of the address, else the last one used, else the bundled model. */
 export function firstModel(): Model {
   const asked = new URLSearchParams(location.search).get('model');
   let before: string | null = null;
   try {
     before = localStorage.getItem(KEY);
   } catch {
-    // Without storage nothing is remembered.
+    // Without storage the last model is not known.
   }
   return fromUrl(asked || before || BOX);
 }

@@ -1,5 +1,5 @@
-// What a model writes, as Markdown. Nothing of it is trusted: HTML in it is shown as text, images are not fetched, and what is left goes through a
-// sanitizer. Loaded when the first answer is there.
+// Renders a model's output as Markdown. It is not trusted: HTML is shown as text, images are not fetched, and the
+// result goes through a sanitizer. Loaded with the first answer.
 import DOMPurify from 'dompurify';
 import { copy } from '../shared/dom.ts';
 import { Marked, type Token, type TokensList } from 'marked';
@@ -13,10 +13,10 @@ const marked = new Marked({
   gfm: true,
   breaks: true,
   renderer: {
-    // Models write about HTML more often than in it.
+    // HTML in answers is mostly meant to be shown.
     html: ({ text, block }) => (block ? `<p>${escapeHtml(text.trim())}</p>` : escapeHtml(text)),
     image: ({ text, href }) => `<span class="image">${escapeHtml(`[image: ${text || href}]`)}</span>`,
-    // Headings of an answer stand below the page's own.
+    // Headings of an answer have lower levels than the page's own.
     heading({ tokens, depth }) {
       const level = Math.min(6, depth + PAGE_LEVELS);
       return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>\n`;
@@ -59,10 +59,10 @@ const ALLOWED = {
   RETURN_DOM_FRAGMENT: true as const,
 };
 
-/** Shows a text that grows. Blocks that are whole stay as they are, so that they can be selected and copied meanwhile. */
+/** Shows a growing text. Complete blocks are not rendered again, so that they can be selected and copied meanwhile. */
 export class MarkdownView {
   readonly #element: HTMLElement;
-  /** What the element shows: the source of each block, and its nodes. */
+  /** The rendered blocks: the source of each, and its nodes. */
   #blocks: { raw: string; nodes: ChildNode[] }[] = [];
 
   constructor(element: HTMLElement) {
@@ -71,7 +71,7 @@ export class MarkdownView {
     element.replaceChildren();
   }
 
-  /** `whole`: nothing more comes. */
+  /** Renders the text so far. `whole`: the text is complete. */
   show(text: string, whole: boolean): void {
     const tokens: TokensList = marked.lexer(text);
     const blocks = tokens.filter((token) => token.type !== 'space' && token.type !== 'def');
@@ -91,7 +91,9 @@ export class MarkdownView {
   }
 }
 
-/** Models begin with any level, and leave some out: none is more than one below the heading before it. */
+/**
+ * Corrects levels of headings, which models begin anywhere and skip: each is at most one below the heading before it.
+ */
 function levelHeadings(blocks: readonly Token[]): void {
   let level = 0;
   for (const block of blocks) if (block.type === 'heading') level = block.depth = Math.min(block.depth, level + 1);
@@ -100,7 +102,7 @@ function levelHeadings(blocks: readonly Token[]): void {
 function render(block: Token): DocumentFragment {
   const fragment = DOMPurify.sanitize(marked.parser([block]), ALLOWED);
   for (const link of fragment.querySelectorAll('a')) {
-    // Its address was of a kind that is not allowed: what it says stays.
+    // The sanitizer has removed a link's address of a forbidden scheme: its text stays.
     if (!link.href) {
       link.replaceWith(...link.childNodes);
       continue;
@@ -133,7 +135,7 @@ function frame(pre: HTMLElement): void {
   button.textContent = 'Copy code';
   button.addEventListener('click', () => void copy(pre.textContent, button));
   top.append(name, button);
-  // It can be scrolled, so it must be reachable by keyboard.
+  // Scrollable, so it must be reachable by keyboard.
   pre.tabIndex = 0;
   pre.setAttribute('role', 'region');
   pre.setAttribute('aria-label', language ? `Code, ${language}` : 'Code');
@@ -149,7 +151,7 @@ function languageOf(code: Element | null): string {
   return /(?:^|\s)language-([\w+#.-]{1,20})/.exec(code?.className ?? '')?.[1] ?? '';
 }
 
-/** Colours a code block that is whole. Languages that are not known stay as they are. */
+/** Colours a complete code block. Unknown languages stay plain. */
 async function highlight(code: HTMLElement): Promise<void> {
   code.classList.add('hljs');
   const language = languageOf(code);

@@ -1,5 +1,5 @@
-// The dialog that chooses a model: those of this browser, well-known ones with a word on whether they fit, an address, files. Loaded when it is first
-// opened.
+// The dialog that chooses a model: stored ones, well-known ones with a verdict whether they fit, an address, files.
+// Loaded when it is first opened.
 import { models, type StoredModel } from 'millrace';
 import { closeOutside } from '../shared/dialog.ts';
 import { get } from '../shared/dom.ts';
@@ -13,7 +13,7 @@ import { fromFiles, fromUrl, type Model } from './loader.ts';
 const dialog = get<HTMLDialogElement>('models');
 const field = get<HTMLInputElement>('model-url');
 
-/** Of the model in the box. */
+/** Bytes of the bundled model. */
 const BOX_BYTES = 12_129_920;
 
 /** The model in use, as its address; null for files. */

@@ -1,4 +1,5 @@
-// Pictures that the next question shows: chosen, dropped or pasted. Only there while a model is loaded that reads pictures.
+// Pictures for the next question: chosen, dropped or pasted. Only available while a model is loaded that reads
+// pictures.
 import type { Engine } from 'millrace';
 import { get, make } from '../shared/dom.ts';
 import { isPicture, type Shown, thumbnail } from './thumbnail.ts';
@@ -9,17 +10,17 @@ const MOST = 8;
 const button = get<HTMLButtonElement>('attach');
 const input = get<HTMLInputElement>('picture-files');
 const strip = get<HTMLUListElement>('attached');
-/** What could not be attached, for everybody to see and hear. */
+/** The note about files that could not be attached, which screen readers announce. */
 const note = get('attach-note');
 let attached: Shown[] = [];
-/** What counts their tokens, while a model is loaded that reads them. */
+/** The engine that counts pictures' tokens, while its model reads them. */
 let reader: Engine | null = null;
 
 export function setUp(): void {
   button.addEventListener('click', () => input.click());
   input.addEventListener('change', () => {
     add([...(input.files ?? [])]);
-    // The same file again is a change as well.
+    // Choosing the same file again has to count as a change.
     input.value = '';
   });
   get('prompt').addEventListener('paste', (event) => {
@@ -31,16 +32,16 @@ export function setUp(): void {
   });
 }
 
-/** The engine whose model reads pictures, if it does. Those that are attached stay for the next one that does. */
+/** Sets the engine, if its model reads pictures, else null. Attached pictures stay for the next such model. */
 export function offer(engine: Engine | null): void {
   if (engine === reader) return;
   reader = engine;
   button.hidden = engine === null;
-  // Another model cuts them otherwise.
+  // Token counts depend on the model.
   paint();
 }
 
-/** Shows pictures with the next question; other files are left out. */
+/** Attaches pictures to the next question; other files are left out. */
 export function add(files: readonly File[]): void {
   note.textContent = '';
   if (button.hidden) {
@@ -55,7 +56,7 @@ export function add(files: readonly File[]): void {
   get('prompt').focus();
 }
 
-/** Those that are attached; afterwards none is. */
+/** Takes the attached pictures. */
 export function take(): Shown[] {
   note.textContent = '';
   const taken = button.hidden ? [] : attached;
@@ -64,7 +65,7 @@ export function take(): Shown[] {
   return taken;
 }
 
-/** Whether any is attached that the loaded model reads. */
+/** Whether any picture is attached that the loaded model reads. */
 export const any = (): boolean => !button.hidden && attached.length > 0;
 
 function paint(): void {
@@ -87,7 +88,7 @@ function paint(): void {
   strip.hidden = button.hidden || attached.length === 0;
 }
 
-/** Says how much of the prompt a picture takes. */
+/** Shows how many tokens of the prompt a picture takes. */
 async function count({ naturalWidth, naturalHeight }: HTMLImageElement, shown: HTMLElement): Promise<void> {
   try {
     const tokens = await reader?.imageTokens(naturalWidth, naturalHeight);

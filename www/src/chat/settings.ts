@@ -1,10 +1,10 @@
-// The settings: what the form shows, what is remembered of it, what an answer and a load make of it.
+// The settings: the form, its stored values, and the options of answers and loads.
 import type { GenerateOptions, Lane, LoadOptions } from 'millrace';
 import { closeOutside } from '../shared/dialog.ts';
 import { get } from '../shared/dom.ts';
 
 const KEY = 'millrace.settings';
-/** Options of an answer, by the name that they have there. */
+/** Options of an answer, by their names in GenerateOptions. */
 const SAMPLING = [
   'maxTokens',
   'topP',
@@ -24,7 +24,10 @@ export type ToolName = (typeof TOOLS)[number];
 const field = <T extends HTMLElement = HTMLInputElement>(id: string): T => get<T>(id);
 const dialog = field<HTMLDialogElement>('settings');
 
-/** Fills the form from memory and from the address (`?lane=`, `?context=`), and keeps what changes. `onLoad`: the model is to be loaded again. */
+/**
+ * Fills the form from storage and from the address (`?lane=`, `?context=`), and stores changes. `onLoad`: the model is
+ * to be loaded again.
+ */
 export function setUp(onLoad: () => void): void {
   const address = new URLSearchParams(location.search);
   const saved = recall();
@@ -49,12 +52,12 @@ export function open(): void {
   dialog.showModal();
 }
 
-/** Whether every field can be used; if not, the first that cannot says so. */
+/** Whether every field is valid; if not, the first invalid one shows why. */
 function valid(): boolean {
   return dialog.querySelector('form')!.reportValidity();
 }
 
-/** How to load a model. */
+/** The options of loading a model. */
 export function loadOptions(): Pick<LoadOptions, 'lane' | 'kv' | 'context'> {
   const lane = field<HTMLSelectElement>('lane').value as Lane | '';
   const kv = field<HTMLSelectElement>('kv').value as LoadOptions['kv'] | '';
@@ -67,7 +70,7 @@ export function setContext(context: number | undefined): void {
   keep();
 }
 
-/** How to answer. `temperature`: where none is set. */
+/** The options of an answer. `temperature`: the default where none is set. */
 export function generateOptions(temperature: number): Omit<GenerateOptions, 'tools'> {
   const options: Omit<GenerateOptions, 'tools'> = {
     temperature: numeric('temperature') ?? temperature,
@@ -80,7 +83,7 @@ export function generateOptions(temperature: number): Omit<GenerateOptions, 'too
   return options;
 }
 
-/** What stands in the field as long as none is set. */
+/** Shows the default temperature in the field as long as none is set. */
 export function showTemperature(temperature: number): void {
   field('temperature').placeholder = String(temperature);
 }
@@ -105,7 +108,7 @@ function numeric(id: string): number | undefined {
   return Number.isNaN(value) ? undefined : value;
 }
 
-// A page without storage (private windows, blocked cookies) still works: it only forgets.
+// A page without storage (private windows, blocked cookies) works, but settings are lost.
 function recall(): Record<string, string> {
   try {
     return JSON.parse(localStorage.getItem(KEY) ?? '{}') as Record<string, string>;

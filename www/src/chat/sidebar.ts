@@ -12,11 +12,11 @@ const menu = get('menu');
 
 export interface Actions {
   current(): Conversation;
-  /** Another conversation is wanted. */
+  /** The user opens another conversation. */
   onOpen(id: string): void;
-  /** This conversation is gone. */
+  /** The conversation was removed. */
   onRemoved(id: string): void;
-  /** This one has another title. */
+  /** The conversation was renamed. */
   onRenamed(id: string, title: string): void;
 }
 
@@ -24,15 +24,15 @@ export interface Actions {
 interface Line {
   element: HTMLLIElement;
   open: HTMLButtonElement;
-  /** As it was read last. */
+  /** The conversation as last read. */
   conversation: Conversation;
   show(conversation: Conversation, current: boolean): void;
 }
 
 let actions: Actions;
-/** What is listed, by the conversation's id. */
+/** The list's lines, by the conversation's id. */
 let lines = new Map<string, Line>();
-/** What the menu is about. */
+/** The line that the menu belongs to. */
 let subject: Line | null = null;
 
 export function setUp(does: Actions): void {
@@ -52,7 +52,7 @@ export function setUp(does: Actions): void {
     menu.hidePopover();
     void act(does, subject);
   });
-  // The browser gives no focus to what a popover shows.
+  // The browser does not focus a popover's contents.
   menu.addEventListener('toggle', (event) => {
     if ((event as ToggleEvent).newState === 'open') menu.querySelector('button')!.focus();
   });
@@ -65,7 +65,7 @@ export function setUp(does: Actions): void {
       (buttons.indexOf(document.activeElement as HTMLButtonElement) + step + buttons.length) % buttons.length
     ]!.focus();
   });
-  // Another tab may have talked meanwhile.
+  // Another tab may have changed conversations meanwhile.
   document.addEventListener('visibilitychange', () => {
     if (document.visibilityState === 'visible') void refresh();
   });
@@ -86,7 +86,7 @@ export async function refresh(): Promise<void> {
   lines = new Map(all.map((conversation) => [conversation.id, lines.get(conversation.id) ?? newLine(conversation)]));
   for (const conversation of all) lines.get(conversation.id)!.show(conversation, conversation.id === id);
   const elements = [...lines.values()].map(({ element }) => element);
-  // What stays in its place keeps the focus, and a click that has begun.
+  // Elements that stay in place keep the focus, and a click that has begun.
   for (const child of [...list.children]) if (!elements.includes(child as HTMLLIElement)) child.remove();
   elements.forEach((element, i) => {
     if (list.children[i] !== element) list.insertBefore(element, list.children[i] ?? null);
@@ -144,7 +144,9 @@ async function act(does: string, line: Line): Promise<void> {
   }
 }
 
-/** Focuses what is in a line's place now that it is gone: the next one, else the last, else the way to a new conversation. */
+/**
+ * Moves the focus after a line was removed: to the next line, else the last, else the button for a new conversation.
+ */
 function focusPlace(place: number): void {
   const focused = document.activeElement;
   if (focused && focused !== document.body && !focused.matches(':disabled')) return;
@@ -153,16 +155,16 @@ function focusPlace(place: number): void {
   if (all.length === 0) get('new-chat').focus();
 }
 
-/** The one at hand may be further than what is kept. */
+/** The current conversation may be newer than its stored copy. */
 function latest({ conversation }: Line): Conversation {
   const current = actions.current();
   return conversation.id === current.id ? current : conversation;
 }
 
-/** The title becomes a field in its place. */
+/** Turns the title into a field in its place. */
 function rename(line: Line): void {
   const { open, conversation } = line;
-  // Its field is open already, or it has been deleted in another tab.
+  // The field is open already, or the conversation was deleted in another tab.
   if (!open.isConnected) return;
   const field = make('input');
   field.value = conversation.title;

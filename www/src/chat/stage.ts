@@ -1,5 +1,5 @@
-// What stands between conversation and composer while there is no model to talk to: loading, the plan of a download, a problem. And the state at
-// the top of the page.
+// The part between conversation and composer while no model is loaded: loading, the plan of a download, a problem. And
+// the state at the top of the page.
 import { type EngineInfo, MillraceError, type Progress } from 'millrace';
 import { get } from '../shared/dom.ts';
 import { explain } from '../shared/explain.ts';
@@ -21,7 +21,7 @@ const PHASES: Record<Progress['phase'], string> = {
   prompt: 'Reading the question',
 };
 
-/** Connects the buttons. `onOther`: another model is wanted. */
+/** Connects the buttons. `onOther`: the user wants another model. */
 export function setUp(loader: Loader, onOther: () => void): void {
   const again = (asked: boolean) => () => void loader.load(loader.state.model, asked);
   get('cancel-load').addEventListener('click', () => loader.cancel());
@@ -35,7 +35,7 @@ export function setUp(loader: Loader, onOther: () => void): void {
   });
 }
 
-/** Shows where loading stands. */
+/** Shows the state of loading. */
 export function show(state: LoadState): void {
   const { name } = state.model;
   const parts = {
@@ -89,7 +89,7 @@ export function show(state: LoadState): void {
         ? 'What has arrived is kept: the next attempt goes on from there.'
         : message;
       get('problem-advice').textContent = advice;
-      // Where there is no GPU to use, another model does not help.
+      // Without a usable GPU another model does not help.
       get('problem-model').hidden =
         state.error instanceof MillraceError && ['NO_WEBGPU', 'NO_ADAPTER'].includes(state.error.code);
     }
@@ -100,7 +100,7 @@ function top(text: string): void {
   get('state-text').textContent = sentence(text);
 }
 
-/** Something whose length is not known. */
+/** Shows work of unknown length. */
 function wait(text: string, detail = ''): void {
   get('loading-phase').textContent = text;
   get('loading-detail').textContent = detail;
@@ -174,11 +174,11 @@ function plan({ plan, model }: LoadState & { phase: 'plan' }): void {
   );
 }
 
-/** Bytes that came lately, for their speed: what one phase has seen in the last seconds. */
+/** Recent progress of one phase, in the last seconds, for its speed. */
 let meter: { phase: string; seen: [time: number, loaded: number][] } | null = null;
 const WINDOW_MS = 4000;
 
-/** Bytes a second; 0 where it is too early to say. */
+/** Bytes a second; 0 where too few were measured. */
 function speed(phase: string, loaded: number): number {
   const now = performance.now();
   if (meter?.phase !== phase) meter = { phase, seen: [] };
@@ -220,7 +220,7 @@ function left(ms: number): string {
   return ms > 90_000 ? `${Math.round(ms / 60_000)} min` : `${Math.max(1, Math.round(ms / 1000))} s`;
 }
 
-/** What the settings say of model and machine. The browser may take its time to count what is stored. */
+/** Fills the settings' description of model and machine. The browser may take long to count what is stored. */
 export function describe(loader: Loader): void {
   const info = loader.engine?.info;
   const entries = (stored: string): [string, string][] => [

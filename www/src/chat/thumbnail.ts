@@ -1,9 +1,9 @@
-// A picture of a question, and what shows it. What attaches pictures is loaded once a model reads them.
+// A picture of a question, and its thumbnail. The code that attaches pictures is loaded once a model reads them.
 import { make } from '../shared/dom.ts';
 
-/** A picture of a question, as it is kept. */
+/** A picture of a question, as it is stored. */
 export interface Shown {
-  /** Of the file; what a screen reader says. */
+  /** The file's name, which screen readers announce. */
   name: string;
   data: Blob;
 }

@@ -7,7 +7,7 @@ interface PageTool {
   execute: (args: Record<string, unknown>, context: ToolContext) => unknown;
 }
 
-/** Most characters of a page that a model is given, and how long a server may take, in milliseconds. */
+/** Most characters of a page that go to a model, and the most time for a server's answer, in milliseconds. */
 const MOST_TEXT = 6000;
 const MOST_WAIT = 20_000;
 
@@ -79,7 +79,7 @@ const TOOLS: Record<string, PageTool> = {
   },
 };
 
-/** What the user has switched on. */
+/** The tools that the user has switched on. */
 export function chosen(names: readonly string[]): {
   tools: ToolDefinition[];
   execute: Record<string, PageTool['execute']>;
@@ -91,7 +91,7 @@ export function chosen(names: readonly string[]): {
   };
 }
 
-/** A timer that is over is said on the page, and to screen readers. */
+/** Announces the end of a timer on the page, and to screen readers. */
 function ring(minutes: number): void {
   const note = get('timer-note');
   note.hidden = false;

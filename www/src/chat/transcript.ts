@@ -1,4 +1,5 @@
-// The list of messages. What streams in is put on the screen at most once a frame, and the list stays at its end unless the reader has scrolled up.
+// The list of messages. Streamed text is painted at most once a frame, and the list stays scrolled to its end unless
+// the user has scrolled up.
 import { copy } from '../shared/dom.ts';
 import { rate, seconds } from '../shared/format.ts';
 import type { Explanation } from '../shared/explain.ts';
@@ -10,14 +11,14 @@ const list = document.querySelector<HTMLOListElement>('#messages')!;
 const scroller = document.querySelector<HTMLElement>('#conversation')!;
 const announce = document.querySelector<HTMLElement>('#announce')!;
 
-/** How an answer ended: whole, or with what went wrong. */
+/** How an answer ended: whole, or with an error. */
 export type Outcome = { text: string } | { error: Explanation };
 
-/** What can be done with a message. */
+/** The user's actions on a message. */
 export interface Actions {
-  /** The question in this place of the conversation is to be asked differently. */
+  /** The user has edited the question at `index` of the conversation. */
   onEdit(index: number, text: string): void;
-  /** The last answer is to be given anew. */
+  /** The user wants the last answer generated again. */
   onRegenerate(): void;
 }
 
@@ -37,7 +38,7 @@ export function show(messages: readonly Said[]): void {
   follow();
 }
 
-/** Takes away this message and what follows it. */
+/** Removes the message at `index` and those after it. */
 export function cut(index: number): void {
   for (const item of [...list.children].slice(index)) item.remove();
 }
@@ -50,7 +51,7 @@ export function addQuestion(content: string, index: number, pictures: readonly S
     shown.className = 'pictures';
     shown.append(...pictures.map(thumbnail));
     text.before(shown);
-    // They have a height only once they are there.
+    // Images have a height only once they are loaded.
     for (const image of shown.querySelectorAll('img')) image.addEventListener('load', follow, { once: true });
   }
   const edit = button('Edit', 'small edit', () => startEdit(item, text, content, index));
@@ -64,7 +65,7 @@ export function addQuestion(content: string, index: number, pictures: readonly S
   follow();
 }
 
-/** The question becomes a field; Escape leaves it as it was. */
+/** Turns the question into a field; Escape cancels. */
 function startEdit(item: HTMLElement, text: HTMLElement, content: string, index: number): void {
   if (item.querySelector('form')) return;
   const form = document.createElement('form');
@@ -108,26 +109,26 @@ function startEdit(item: HTMLElement, text: HTMLElement, content: string, index:
   field.setSelectionRange(field.value.length, field.value.length);
 }
 
-/** An answer: while it is written, and as it was. */
+/** The view of an answer, while it is generated or from storage. */
 export class AnswerView {
   readonly #item: HTMLElement;
   readonly #reading = document.createElement('span');
-  /** What was said before the last calls of tools. */
+  /** The text before the last calls of tools. */
   #before = '';
   /** Calls by their ids. */
   readonly #calls = new Map<string, CallView>();
-  // What is being written: after calls it goes on below them.
+  // The text that is being written; after calls it continues below them.
   #text: HTMLElement;
   #thought: HTMLDetailsElement | null = null;
   #content = '';
   #reasoning = '';
-  /** Whether calls have come since. */
+  /** Whether calls have come since the last text. */
   #called = false;
   #began = performance.now();
   #frame = 0;
   #next = 0;
   #markdown: MarkdownView | null = null;
-  /** Whether it is JSON: shown as it is written, and then as a tree. */
+  /** Whether the answer is JSON: shown as text while it is written, and then as a tree. */
   readonly #json: boolean;
 
   constructor({ json = false }: { json?: boolean } = {}) {
@@ -138,14 +139,14 @@ export class AnswerView {
     this.#reading.className = 'reading';
   }
 
-  /** One that is about to be written. */
+  /** Begins a new answer. */
   start(): this {
     this.#item.classList.add('writing');
     follow();
     return this;
   }
 
-  /** One of before. */
+  /** Shows a stored answer. */
   restore(said: Said): void {
     for (const message of said.steps ?? []) {
       if (message.role === 'tool') this.result(message.tool_call_id ?? '', message.content ?? '', null);
@@ -166,7 +167,7 @@ export class AnswerView {
     if (content !== '') this.append(content);
   }
 
-  /** The model calls a tool. */
+  /** Shows that the model calls a tool. */
   call(id: string, name: string): void {
     if (this.#content === '') this.#thoughtEnds();
     this.#called = true;
@@ -177,19 +178,19 @@ export class AnswerView {
     this.#item.classList.add('begun');
   }
 
-  /** More of a call's arguments. */
+  /** Appends to a call's arguments. */
   args(id: string, text: string): void {
     this.#calls.get(id)?.args(text);
     if (atEnd()) follow();
   }
 
-  /** What came of it. */
+  /** Shows a call's result. */
   result(id: string, content: string, ms: number | null): void {
     this.#calls.get(id)?.result(content, ms);
     if (atEnd()) follow();
   }
 
-  /** After calls what comes stands below them. */
+  /** Continues below calls, if some have come. */
   #goOn(): void {
     if (!this.#called) return;
     this.#called = false;
@@ -205,14 +206,14 @@ export class AnswerView {
     this.#began = performance.now();
   }
 
-  /** How far the question, and what came before it, is read. */
+  /** Shows how much of the prompt is read. */
   reading(tokens: number, total: number): void {
     this.#reading.textContent = tokens < total ? `Reading ${tokens} of ${total} tokens` : '';
     if (tokens < total) this.#item.append(this.#reading);
     else this.#reading.remove();
   }
 
-  /** More of the answer. */
+  /** Appends to the answer. */
   append(delta: string): void {
     this.#goOn();
     if (this.#content === '') this.#thoughtEnds();
@@ -221,7 +222,9 @@ export class AnswerView {
     this.#soon();
   }
 
-  /** More of the thought before it. `since`: when it began, null where that is not known any more. */
+  /**
+   * Appends to the thought before the answer. `since`: when the thought began; null where that is not known any more.
+   */
   think(delta: string, since: number | null = this.#began): void {
     this.#goOn();
     if (!this.#thought) {
@@ -257,17 +260,17 @@ export class AnswerView {
     this.#foot(figures ? figuresText(figures) : '');
     this.#tree(figures);
     for (const call of this.#calls.values()) call.end();
-    // Screen readers hear the answer once, when it is whole: token by token they would stammer.
+    // Screen readers announce the answer once, when it is whole, not token by token.
     announce.textContent = 'text' in outcome ? `Millrace: ${this.#whole()}` : '';
     if (following) follow();
   }
 
-  /** All that was said. */
+  /** The whole text of the answer. */
   #whole(): string {
     return [this.#before, this.#content].filter((text) => text !== '').join('\n\n');
   }
 
-  /** JSON that is whole, folding, and what forced it. */
+  /** Shows complete JSON as a folding tree, with its grammar. */
   #tree(figures: Figures | null | undefined): void {
     if (!this.#json) return;
     const [text, content] = [this.#text, this.#content];
@@ -280,7 +283,7 @@ export class AnswerView {
     });
   }
 
-  /** Only the last answer can be asked for again. */
+  /** Adds the line below the answer; only the last answer has a button to generate it again. */
   #foot(text: string): void {
     for (const old of list.querySelectorAll('.regenerate')) old.remove();
     const foot = document.createElement('div');
@@ -304,7 +307,7 @@ export class AnswerView {
       const began = performance.now();
       this.#paint(false);
       if (following) follow();
-      // A long answer takes its time to lay out: never more than a quarter of the page's.
+      // Layout of a long answer takes long: it may use at most a quarter of the page's time.
       const pause = 3 * (performance.now() - began);
       if (pause > 16) {
         this.#next = window.setTimeout(() => {
@@ -326,7 +329,7 @@ export class AnswerView {
       this.#markdown.show(this.#content, whole);
       return;
     }
-    // Until the code for it is here, and where it cannot be had: the text as it is.
+    // Until the Markdown code is loaded, and where it cannot be, the text is shown as it is.
     this.#text.textContent = this.#content;
     if (this.#content === '') return;
     const [text, content] = [this.#text, this.#content];
@@ -343,7 +346,7 @@ export class AnswerView {
   }
 }
 
-/** A call of a tool, folded: what was asked and what came of it. */
+/** The view of a tool call, folded: arguments and result. */
 class CallView {
   readonly element = document.createElement('details');
   readonly #summary = document.createElement('summary');
@@ -382,7 +385,7 @@ class CallView {
     this.#body.append(result);
   }
 
-  /** Nothing more comes. */
+  /** Ends the call without a result. */
   end(): void {
     if (!this.#done) this.#state.textContent = 'was not executed';
   }

@@ -1,13 +1,13 @@
-// An answer that was forced to be JSON, as a tree that folds, and what forced it. Loaded with the first such answer.
+// A JSON answer as a folding tree, with its grammar. Loaded with the first such answer.
 import type { CompiledGrammar } from 'millrace';
 import { make } from '../shared/dom.ts';
 import { bytes } from '../shared/format.ts';
 
-/** Levels that are open at first, and the most entries of one that is. */
+/** Levels that are open at first, and the most entries of an open one. */
 const OPEN_LEVELS = 3;
 const OPEN_ENTRIES = 20;
 
-/** The tree and the note below it; null where there is nothing to show of either. */
+/** The tree and the note below it; null where there is neither. */
 export function viewOf(text: string, grammar: CompiledGrammar | undefined): HTMLElement | null {
   const parts: HTMLElement[] = [];
   try {
@@ -17,13 +17,13 @@ export function viewOf(text: string, grammar: CompiledGrammar | undefined): HTML
     list.setAttribute('aria-label', 'The answer as a tree');
     parts.push(list);
   } catch {
-    // It was cut off.
+    // The JSON was cut off.
   }
   if (grammar) parts.push(...noteOf(grammar));
   return parts.length > 0 ? make('div', 'forced', ...parts) : null;
 }
 
-/** What an answer was, or would be, forced by; and what of its schema was not. */
+/** A note on an answer's grammar, and on the parts of its schema that are not enforced. */
 export function noteOf({ states, bytes: size, ms, warnings }: CompiledGrammar): HTMLElement[] {
   const count = states === 1 ? '1 state' : `${states.toLocaleString('en')} states`;
   const time = ms > 0 ? `, compiled in ${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms` : '';
@@ -33,7 +33,7 @@ export function noteOf({ states, bytes: size, ms, warnings }: CompiledGrammar): 
   return [note, make('p', 'note', 'Not enforced:'), make('ul', 'note', ...lines)];
 }
 
-/** Where in a schema something is, what it is, and what is wrong with it. */
+/** The place of a fault in a schema, its keyword and the reason. */
 export function placeOf({
   pointer,
   keyword,
@@ -66,7 +66,7 @@ function entries(of: Container, level: number): HTMLUListElement {
       '',
       make('summary', '', name, ' ', make('span', 'count', `${count} ${unit[count === 1 ? 0 : 1]}`)),
     );
-    // What is folded is not there before it is looked at: an answer may nest as deep as it likes.
+    // Folded contents are created when opened, so that deeply nested answers are cheap.
     const fill = (): void => {
       if (details.open && details.childElementCount === 1) details.append(entries(value, level + 1));
     };
@@ -81,7 +81,7 @@ function entries(of: Container, level: number): HTMLUListElement {
 function leaf(value: unknown): HTMLElement {
   const text = typeof value === 'string' ? value : String(value);
   const element = make('span', `value ${value === null ? 'null' : typeof value}`, text);
-  // An empty text is one, too.
+  // Makes an empty text visible.
   if (value === '') element.textContent = '""';
   return element;
 }

@@ -10,39 +10,43 @@ export interface Quote {
   paper: Paper;
   passage: Passage;
   score: number;
-  /** What of the score is for the question's words. */
+  /** The part of the score that is due to the question's words. */
   extra: number;
-  /** The sentence of it that is nearest to the question, by its place in the document's text. */
+  /** The passage's sentence that is nearest to the question, by its place in the document's text. */
   key: { start: number; end: number } | null;
 }
 
 export interface Found {
   quotes: Quote[];
-  /** Whether the best of them stands out: else the documents are likely not to answer. */
+  /** Whether the best quote reaches the score of an answer: else the documents likely do not answer. */
   answers: boolean;
 }
 
-/** Passages whose sentences are looked at, quotes that are shown, and of these the ones that are handed to the model. */
+/** Number of passages whose sentences are embedded, of quotes that are shown, and of those that go to the model. */
 const LOOKED_AT = 8;
 const SHOWN = 5;
 const SHOWN_ALL_THE_SAME = 3;
 const HANDED = 4;
-/** Tokens of an answer at most. */
+/** Most tokens of an answer. */
 export const MOST_TOKENS = 320;
 
 /**
- * What the question's own words are worth beside a cosine, and the score from which a passage answers. Measured with the model in the box on six documents
- * (this page's example, the GPL, manuals: 287 passages) and 54 questions which they answer, asked to the one document and to all: the right passage came
- * first for 78 %, where cosines alone made it 60 %; 97 % of them reach the score. Of questions to documents that do not answer them 4 % do, of those of
- * general knowledge 2 % (2026-11-25). With all-MiniLM-L6-v2, four of the documents and 38 questions, on the scale below: 85 % first, 100 % reach it, and of
- * the others 8 % and 2 %.
+ * The weight of the question's own words beside the cosine, and the score from which a passage answers. Measured with
+ * the bundled model on six documents (this page's example, the GPL, manuals: 287 passages) and 54 questions which they
+ * answer, asked to the one document and to all: the right passage came first for 78 %, with cosines alone for 60 %; 97
+ * % of the right passages reach the score. Of questions to documents that do not answer them 4 % reach it, of questions
+ * of general knowledge 2 % (2026-11-25). With all-MiniLM-L6-v2, four of the documents and 38 questions, on the scale
+ * below: 85 % came first, 100 % reach the score, and of the other questions 8 % and 2 %.
  */
 const WORDS = 0.3;
 const ANSWERS = 0.53;
-/** What is shown beside a passage that answers: eight of ten passages that do not are below it. */
+/**
+ * The least score of further quotes beside a passage that answers: eight of ten passages that do not answer are below
+ * it.
+ */
 const WORTH = 0.42;
 
-/** Sentences that have nothing to do with each other. Models differ in how near these are; the model in the box says so of them. */
+/** Unrelated sentences. Models differ in their mean cosine, which is `UNRELATED_BOX` for the bundled model. */
 const UNRELATED = [
   'The tallest mountain in the world is covered with snow.',
   'Rice is cooked in twice as much water.',
@@ -54,7 +58,7 @@ const UNRELATED = [
   'Elephants live for sixty years.',
 ];
 const UNRELATED_BOX = 0.267;
-/** By engine. */
+/** The mean cosine of unrelated sentences, by engine. */
 const unrelated = new WeakMap<Engine, Promise<number>>();
 
 /** Looks for the passages that answer a question. */
@@ -70,7 +74,7 @@ export async function find(engine: Engine, library: Library, question: string): 
     question,
     shelves.map(({ document }) => library.paper(document)!),
   );
-  // On this model's scale, as its cosines are.
+  // Converted to the scale of this model's cosines.
   for (const values of extras) for (let i = 0; i < values.length; i += 1) values[i]! *= WORDS / scale.factor;
   const hits = nearest(
     vector,
@@ -94,7 +98,7 @@ export async function find(engine: Engine, library: Library, question: string): 
   return { quotes: shown, answers: stands };
 }
 
-/** How this model's cosines become those of the model in the box. */
+/** The conversion of this model's cosines to those of the bundled model. */
 async function scaleOf(engine: Engine): Promise<{ unrelated: number; factor: number }> {
   let asked = unrelated.get(engine);
   if (!asked) {
@@ -115,7 +119,10 @@ async function meanOf(engine: Engine): Promise<number> {
   return sum / (vectors.length * (vectors.length - 1));
 }
 
-/** Finds the sentence of each quote that the eye should meet first. A passage of many subjects is as near as it and its sentence are on average. */
+/**
+ * Finds the nearest sentence of each quote. A passage of many subjects gets the mean score of itself and that sentence,
+ * where that is higher.
+ */
 async function weighSentences(engine: Engine, question: string, asked: Float32Array, quotes: Quote[]): Promise<void> {
   const places: { quote: Quote; start: number; end: number }[] = [];
   for (const quote of quotes) {
@@ -144,7 +151,7 @@ async function weighSentences(engine: Engine, question: string, asked: Float32Ar
     const score = cosine + WORDS * share(words, quote.paper.text.slice(start, end));
     if (score <= (best.get(quote) ?? -1)) return;
     best.set(quote, score);
-    // Of a passage that is one sentence nothing stands out.
+    // A passage of one sentence has no key.
     quote.key = start > quote.passage.start || end < quote.passage.end ? { start, end } : null;
   });
   for (const [quote, cosine] of near) quote.score = Math.max(quote.score, (quote.score + cosine) / 2);
@@ -154,7 +161,7 @@ const TASK =
   'Answer the question from the passages alone, in one to three sentences. Behind what you take from a passage put its ' +
   'number in brackets, like [1]. If the passages do not answer the question, say only: The documents do not answer this.';
 
-/** What the model is told: as many quotes as there is room for, the best first. */
+/** The messages for the model: as many quotes as there is room for, the best first. */
 export async function messagesFor(
   engine: Engine,
   question: string,
@@ -165,7 +172,7 @@ export async function messagesFor(
   for (let count = Math.min(HANDED, quotes.length); ; ) {
     const messages = told(question, quotes.slice(0, count), share);
     if ((await engine.countTokens(messages)) <= room || share < 0.1) return { messages, handed: count };
-    // A model with little room gets one quote, or the part of it around what is nearest.
+    // A model with a short context gets one quote, or the part of it around its key.
     if (count > 1) count -= 1;
     else share /= 2;
   }

@@ -1,13 +1,14 @@
-// A document as one text of blocks, and the passages that it is cut into: as long as an embedding model reads well, within one heading and one page.
+// A document as one text of blocks, cut into passages of a good length for embedding models, each within one heading
+// and one page.
 
-/** A piece of a document as a reader of files finds it: a heading, a paragraph, an item of a list, a row of a table, a block of code. */
+/** A block of a document: a heading, a paragraph, an item of a list, a row of a table, a block of code. */
 export interface Block {
   text: string;
-  /** Of a heading: 1 to 6. */
+  /** The level of a heading, 1 to 6. */
   level?: number;
-  /** The page that it stands on, from 1; absent where a document has no pages. */
+  /** The block's page, from 1; absent where a document has no pages. */
   page?: number;
-  /** Whether its spaces and line breaks are meant. */
+  /** Whether its spaces and line breaks are significant. */
   code?: boolean;
 }
 
@@ -17,11 +18,11 @@ export interface Place extends Omit<Block, 'text'> {
   end: number;
 }
 
-/** What is embedded and quoted: a piece of the document's text. */
+/** A passage of the document's text, which is embedded and quoted. */
 export interface Passage {
   start: number;
   end: number;
-  /** The headings that it stands below, the outermost first. */
+  /** The headings above the passage, the outermost first. */
   path: string[];
   page?: number;
 }
@@ -32,15 +33,15 @@ export interface Laid {
 }
 
 /**
- * How long a passage is, in letters of an alphabet: about 160 tokens, which leaves room for its headings among the 256 that small models read. Paragraphs
- * share a passage while they are short; a longer one is cut between sentences.
+ * The length of a passage, in letters of an alphabet: about 160 tokens, which leaves room for its headings among the
+ * 256 that small models read. Short paragraphs share a passage; longer ones are cut between sentences.
  */
 const LONGEST = 700;
 const SHARED = 420;
-/** What is put before a passage tells where it is from, and is no text. */
+/** Most letters of the headings that are put before a passage. */
 const PATH_LETTERS = 120;
 
-/** The blocks as one text, with an empty line between two. Empty ones are left out. */
+/** The blocks as one text, separated by empty lines. Empty blocks are left out. */
 export function layOut(blocks: readonly Block[]): Laid {
   let text = '';
   const places: Place[] = [];
@@ -59,7 +60,7 @@ export function cut({ text, places }: Laid): Passage[] {
   const passages: Passage[] = [];
   const path: { level: number; name: string }[] = [];
   let open: Passage | null = null;
-  /** A heading that nothing has followed yet. */
+  /** A heading without a text below it so far. */
   let bare: Place | null = null;
   const names = (): string[] => path.map(({ name }) => name);
   const close = (): void => {
@@ -71,7 +72,7 @@ export function cut({ text, places }: Laid): Passage[] {
     if (open) open.end = end;
     else open = { start, end, path: names(), ...(page === undefined ? {} : { page }) };
   };
-  /** A heading without a text below it is all that its part says. */
+  /** Makes a passage of a heading without a text below it. */
   const leave = (level: number): void => {
     if (!bare || bare.level! < level) return;
     const { start, end, page } = bare;
@@ -114,12 +115,12 @@ export function textOf({ start, end, path }: Passage, text: string): string {
   return about === '' ? text.slice(start, end) : `${about}\n${text.slice(start, end)}`;
 }
 
-/** Letters of an alphabet that a text is as long as: signs that stand for syllables and words have a token each. */
+/** The length of a text in letters of an alphabet: signs for syllables and words count more, as each is a token. */
 export function weight(text: string): number {
   return text.length + 2 * (text.match(/[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}]/gu)?.length ?? 0);
 }
 
-/** Cuts what is too long into pieces of about the same length: between sentences, or lines of code, or else between words. */
+/** Cuts a long text into pieces of about equal length: between sentences, or lines of code, or else between words. */
 function pieces(text: string, start: number, end: number, code = false): [number, number][] {
   const whole = weight(text.slice(start, end));
   const goal = whole / Math.ceil(whole / LONGEST);
@@ -129,7 +130,7 @@ function pieces(text: string, start: number, end: number, code = false): [number
   for (const unit of units(text.slice(start, end), code)) {
     const next = to + unit.length;
     const now = weight(text.slice(from, to));
-    // Where it is nearer to the goal without the next one than with it, the piece ends here.
+    // The piece ends where the next unit would take it farther from the goal.
     if (to > from && weight(text.slice(from, next)) - goal > goal - now) {
       found.push([from, to]);
       from = to;
@@ -140,12 +141,12 @@ function pieces(text: string, start: number, end: number, code = false): [number
   return found.map(([from, to]) => trimmed(text, from, to)).filter(([from, to]) => to > from);
 }
 
-/** What should stay whole, one after the other: together they are the text. */
+/** The units of a text that should stay whole: concatenated they are the text. */
 function* units(text: string, code: boolean): Generator<string> {
   const parts = code ? text.match(/[^\n]*\n|[^\n]+$/g)! : sentences(text);
   for (const part of parts) {
     if (weight(part) <= LONGEST) yield part;
-    // No sentence ends for a long time: a table, or a text without marks.
+    // A very long sentence: a table, or a text without punctuation.
     else for (const words of part.match(/\S{0,200}\s*/g)!) if (words !== '') yield words;
   }
 }

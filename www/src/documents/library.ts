@@ -1,5 +1,5 @@
-// The documents of the page, and their vectors: what is added is read, cut, kept and embedded, one after the other. What was begun goes on at the next
-// visit.
+// The page's documents and their vectors: added files are read, cut, stored and embedded in sequence. Unfinished
+// embedding continues at the next visit.
 import type { Engine } from 'millrace';
 import { cut, layOut, textOf } from './cut.ts';
 import { bytesOf, read } from './read.ts';
@@ -9,36 +9,39 @@ import * as store from './store.ts';
 import type { Paper, Vectors } from './store.ts';
 import { Unreadable } from './unreadable.ts';
 
-/** How passages are made is part of what their vectors are. */
+/** The version of cutting passages, which identifies vectors. */
 const WAY = 1;
-/** A call of the engine should last about so long, in milliseconds: its passages are read together, and between two calls a question has its turn. */
+/**
+ * The shortest and longest wanted duration of a call of the engine, in milliseconds: its passages are batched, and
+ * questions run between two calls.
+ */
 const SHORT = 400;
 const LONG = 1500;
 const MOST_PASSAGES = 256;
-/** Vectors are kept so often while a document is embedded, in milliseconds. */
+/** The interval of storing vectors while a document is embedded, in milliseconds. */
 const KEEP_EVERY = 3000;
 
-/** What is being done, for the page. */
+/** The current work, for the page. */
 export type Work =
   | { doing: 'reading'; name: string; done: number; of: number }
   | { doing: 'embedding'; name: string; done: number; of: number; perSecond: number };
 
 export interface Listener {
-  /** The list of documents, or how far one is, has changed. */
+  /** The list of documents, or the progress of one, has changed. */
   changed(): void;
   working(work: Work | null): void;
   /** Embedding has stopped with an error. */
   failed(error: unknown): void;
 }
 
-/** What became of a file. */
+/** The result of adding a file. */
 export type Added = { paper: Paper; known: boolean };
 
 export class Library {
   readonly #embedder: Role;
   readonly #listener: Listener;
   papers: Paper[] = [];
-  /** By document; those of another model are replaced one by one. */
+  /** Vectors by document; vectors of another model are replaced one by one. */
   readonly #vectors = new Map<string, Vectors>();
   #by: string | null = null;
   #running: Promise<void> | null = null;
@@ -49,7 +52,7 @@ export class Library {
     this.#listener = listener;
   }
 
-  /** Reads what is kept. */
+  /** Loads the stored documents and vectors. */
   async open(): Promise<void> {
     this.papers = await store.list();
     for (const { id } of this.papers) {
@@ -58,7 +61,7 @@ export class Library {
     }
   }
 
-  /** Adds a file. Rejects with `Unreadable`, or where the disk is full; nothing is kept of it then. */
+  /** Adds a file. Rejects with `Unreadable`, or where the disk is full, and stores nothing then. */
   async add(file: File, signal: AbortSignal): Promise<Added> {
     const working = (done: number, of: number): void =>
       this.#listener.working({ doing: 'reading', name: file.name, done, of });
@@ -94,7 +97,7 @@ export class Library {
     return this.papers.find((paper) => paper.id === id);
   }
 
-  /** Passages that can be searched, and all. */
+  /** The number of passages that can be searched, and of all. */
   get searchable(): { done: number; of: number } {
     let [done, of] = [0, 0];
     for (const paper of this.papers) {
@@ -104,13 +107,13 @@ export class Library {
     return { done, of };
   }
 
-  /** How many of a document's passages are embedded. Before the model is known, those of any count. */
+  /** How many of a document's passages are embedded; by any model, until the current one is known. */
   done({ id }: Paper): number {
     const vectors = this.#vectors.get(id);
     return vectors && (this.#by === null || vectors.by === this.#by) ? vectors.numbers.length / vectors.dimensions : 0;
   }
 
-  /** The vectors that this engine's question can be compared with. */
+  /** The vectors of this engine's model. */
   shelves(engine: Engine): Shelf[] {
     const by = this.#identity(engine);
     return this.papers.flatMap(({ id }) => {
@@ -119,12 +122,12 @@ export class Library {
     });
   }
 
-  /** Embeds what is not embedded yet. Resolves when there is nothing to do any more, or it was stopped. */
+  /** Embeds passages that are not embedded yet. Resolves when all are, or it was stopped. */
   embed(): Promise<void> {
     this.#stopped = false;
     this.#running ??= this.#run()
       .catch((error: unknown) => {
-        // The storage's errors are the browser's, and none of the engine's.
+        // Errors of the storage are DOMExceptions, and not the engine's.
         if (!(error instanceof DOMException)) this.#embedder.failed(error);
         this.#listener.failed(error);
       })
@@ -136,7 +139,7 @@ export class Library {
     return this.#running;
   }
 
-  /** Holds embedding after the call under way. */
+  /** Stops embedding after the current call. */
   stop(): void {
     this.#stopped = true;
   }
@@ -145,7 +148,7 @@ export class Library {
     return this.#stopped;
   }
 
-  /** The model was changed: what the one before has made is not compared any more. */
+  /** Handles a change of the model: vectors of the former one are not compared any more. */
   async changedModel(): Promise<void> {
     this.stop();
     await this.#running;
@@ -157,7 +160,7 @@ export class Library {
     const engine = await this.#embedder.engine();
     this.#by = this.#identity(engine);
     this.#listener.changed();
-    // Documents may be added meanwhile; what was added last is wanted first.
+    // Documents may be added meanwhile; the latest is embedded first.
     for (;;) {
       const next = this.papers.find((paper) => this.done(paper) < paper.passages.length);
       if (!next || this.#stopped) return;
@@ -192,7 +195,7 @@ export class Library {
         batch.map((passage) => textOf(passage, text)),
         'document' in prompts ? { prompt: 'document' } : {},
       );
-      // It was removed meanwhile.
+      // The document was removed meanwhile.
       if (!this.paper(id)) return;
       for (const vector of vectors) {
         numbers.set(vector, done * dimensions);

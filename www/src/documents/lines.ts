@@ -1,20 +1,20 @@
-// What a PDF file has is lines in places: paragraphs and headings are to be found again.
+// PDF files have positioned lines only: recovers paragraphs and headings.
 import type { Block } from './cut.ts';
 
 /** A line of a page. Sizes are in points; `y` grows upwards. */
 export interface Line {
   text: string;
   y: number;
-  /** Of its letters. */
+  /** The size of the line's letters. */
   size: number;
 }
 
-/** Letters so much larger than most of a document's are a heading's. */
+/** Letters larger than a document's common size by this factor are a heading's. */
 const HEADING = 1.15;
 const LONGEST_HEADING = 140;
-/** A line so many sizes below the one before begins a paragraph. */
+/** A line that is this many sizes below the one before begins a paragraph. */
 const GAP = 1.7;
-/** Pages that begin or end alike so often do it for their heads and feet. */
+/** Lines at the top or bottom of at least this many pages are headers or footers. */
 const REPEATED = 3;
 
 /** The blocks of the pages' lines. */
@@ -39,7 +39,7 @@ export function blocksOf(pages: readonly (readonly Line[])[]): Block[] {
     for (const line of lines) {
       const level = isHeading(line) ? Math.min(6, sizes.indexOf(rounded(line.size)) + 1) : undefined;
       const gap = before ? before.y - line.y : 0;
-      // Another column begins above the end of the one before.
+      // The next column begins above the end of the one before.
       const goesOn =
         open !== null &&
         open.level === level &&
@@ -53,14 +53,16 @@ export function blocksOf(pages: readonly (readonly Line[])[]): Block[] {
   return blocks;
 }
 
-/** A paragraph and its next line. A word that was divided is one again. */
+/** A paragraph joined with its next line. Hyphenated words are joined. */
 function joined(text: string, line: string): string {
   if (/\p{L}-$/u.test(text) && /^\p{Ll}/u.test(line)) return text.slice(0, -1) + line;
   // Chinese and Japanese have no spaces.
   return /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}]$/u.test(text) ? text + line : `${text} ${line}`;
 }
 
-/** Pages without numbers, and without lines that stand at the top or bottom of several, whatever number is in them. */
+/**
+ * Pages without page numbers, and without lines that repeat at the top or bottom of several pages, apart from numbers.
+ */
 function withoutMargins(pages: readonly (readonly Line[])[]): Line[][] {
   const bare = ({ text }: Line): string => text.replace(/\d+/g, '#').trim();
   const counts = new Map<string, number>();
@@ -75,7 +77,7 @@ function withoutMargins(pages: readonly (readonly Line[])[]): Line[][] {
   );
 }
 
-/** The size that most letters have. */
+/** The most common size of letters. */
 function commonSize(lines: readonly Line[]): number {
   const letters = new Map<number, number>();
   for (const { text, size } of lines) letters.set(rounded(size), (letters.get(rounded(size)) ?? 0) + text.length);

@@ -1,2 +1,2 @@
-// What reads PDF files, in a Worker: pdf.js as it is.
+// The Worker that reads PDF files: pdf.js unchanged.
 import 'pdfjs-dist/legacy/build/pdf.worker.mjs';

@@ -5,22 +5,22 @@ import type { Block } from './cut.ts';
 import { blocksOf, type Line } from './lines.ts';
 import { Unreadable } from './unreadable.ts';
 
-// Beside this script: scripts/build.mjs puts it there, and the tables of Chinese, Japanese and Korean letters.
+// scripts/build.mjs puts the Worker beside this script, and the tables of Chinese, Japanese and Korean letters.
 const here = (path: string): string => new URL(path, import.meta.url).href;
 GlobalWorkerOptions.workerSrc = here('./pdf-worker.js');
 
-/** Rejects with `Unreadable`, or with what the signal was aborted with. */
+/** Reads a PDF file. Rejects with `Unreadable`, or with the signal's reason. */
 export async function readPdf(
   bytes: Uint8Array<ArrayBuffer>,
   signal: AbortSignal,
   onPage: (page: number, pages: number) => void,
 ): Promise<{ blocks: Block[]; pages: number }> {
-  // The Worker takes the bytes: the caller's stay.
+  // A copy: the buffer is transferred to the Worker.
   const task = getDocument({
     data: bytes.slice(),
     cMapUrl: here('./cmaps/'),
     cMapPacked: true,
-    // Text alone is asked for: no fonts, no pictures.
+    // Only text is needed: no fonts, no pictures.
     disableFontFace: true,
     useSystemFonts: false,
     useWasm: false,
@@ -67,7 +67,7 @@ async function linesOf(pdf: PDFDocumentProxy, number: number): Promise<Line[]> {
     const [, , c = 0, d = 0, , y = 0] = transform as number[];
     const size = Math.hypot(c, d);
     if (line && str.trim() !== '' && Math.abs(y - line.y) > Math.max(size, line.size) / 2) end();
-    // What comes first, or is larger, says where the line is; spaces have no size.
+    // The first or a larger item determines the line's position; spaces have no size.
     if (!line) line = { text: '', y, size };
     if (str.trim() !== '' && (line.text.trim() === '' || size > line.size)) Object.assign(line, { y, size });
     line.text += str;

@@ -1,23 +1,23 @@
-// Reads files: text, Markdown, HTML and PDF become blocks of text. Nothing of a file is trusted: HTML, and what Markdown becomes, is parsed into a document
-// that runs nothing and fetches nothing, of which only the text is taken.
+// Reads files: text, Markdown, HTML and PDF become blocks of text. Files are not trusted: HTML, also from Markdown, is
+// parsed into a document that runs and fetches nothing, and only its text is used.
 import type { Block } from './cut.ts';
 import { Unreadable } from './unreadable.ts';
 
 export type Kind = 'text' | 'markdown' | 'html' | 'pdf';
 
-/** What a file says, and how many pages it has: 0 where it has none. */
+/** A file's content, and its number of pages: 0 where it has none. */
 export interface Content {
   kind: Kind;
   blocks: Block[];
   pages: number;
 }
 
-/** What the dialog that chooses files shows. Others are read where they are text. */
+/** Types of files that the file dialog shows. Others are read where they are text. */
 export const ACCEPTED = '.txt,.text,.md,.markdown,.html,.htm,.xhtml,.pdf,text/*,application/pdf';
-/** More would not fit into a page's memory as text, vectors and all. */
+/** The largest file: more would not fit into a page's memory, with text and vectors. */
 const MOST_BYTES = 200e6;
 
-/** What other files begin with, so that somebody who drops one learns what to do. */
+/** The first bytes of known unsupported files, with advice. */
 const OTHERS: readonly [beginning: readonly number[], what: string, advice: string][] = [
   [
     [0x50, 0x4b, 3, 4],
@@ -31,7 +31,7 @@ const OTHERS: readonly [beginning: readonly number[], what: string, advice: stri
 ];
 const KNOWN_ADVICE = 'Text, Markdown, HTML and PDF are read here.';
 
-/** Reads a file. Rejects with `Unreadable`, or with what its signal was aborted with. */
+/** Reads a file. Rejects with `Unreadable`, or with the signal's reason. */
 export async function read(
   file: File,
   bytes: Uint8Array<ArrayBuffer>,
@@ -61,7 +61,7 @@ async function contentOf(
   signal: AbortSignal,
   onPage: (page: number, pages: number) => void,
 ): Promise<Content> {
-  // Some programs write before the mark: readers look for it in the first kilobyte.
+  // Some programs write before the PDF mark: it is searched in the first kilobyte.
   if (new TextDecoder('latin1').decode(bytes.subarray(0, 1024)).includes('%PDF-')) {
     const { readPdf } = await import('./pdf.ts').catch(() => {
       throw new Unreadable(
@@ -89,7 +89,10 @@ async function contentOf(
   return { kind: 'text', blocks: readText(text), pages: 0 };
 }
 
-/** Bytes as text: by their mark, as UTF-8, as a page says of itself, or as Windows wrote it. Null where they are no text. */
+/**
+ * Decodes bytes as text: by byte order mark, as UTF-8, by a page's declared charset, or as Windows-1252. Null where
+ * they are no text.
+ */
 export function decode(bytes: Uint8Array): string | null {
   const [a, b] = bytes;
   const marked = a === 0xff && b === 0xfe ? 'utf-16le' : a === 0xfe && b === 0xff ? 'utf-16be' : null;
@@ -111,14 +114,14 @@ export function decode(bytes: Uint8Array): string | null {
   return null;
 }
 
-/** Text has no other control characters than those that lay it out. */
+/** The text, or null where it has too many control characters other than those of layout. */
 function plausible(text: string): string | null {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: it is about them.
   const odd = text.slice(0, 100_000).match(/[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]/g)?.length ?? 0;
   return odd > Math.min(text.length, 100_000) / 500 || text.includes('\0') ? null : text;
 }
 
-/** Paragraphs of plain text: an empty line is between two. Lines that were broken to fit a width go on. */
+/** Paragraphs of plain text, separated by empty lines. Wrapped lines are joined. */
 export function readText(text: string): Block[] {
   return text
     .replace(/\r\n?/g, '\n')
@@ -127,21 +130,21 @@ export function readText(text: string): Block[] {
     .map((paragraph) => ({ text: paragraph.replace(/[ \t]+$/gm, '') }));
 }
 
-/** Markdown by way of the HTML that it stands for. */
+/** Blocks of Markdown, by way of HTML. */
 export async function readMarkdown(text: string): Promise<Block[]> {
   const { marked } = await import('marked');
-  // What generators of sites keep about a page is no part of its text.
+  // Front matter of site generators is not part of the text.
   const body = text.replace(/^\ufeff?---\r?\n[\s\S]*?\r?\n---\r?\n/, '');
   return readHtml(marked.parse(body, { async: false, gfm: true }));
 }
 
-/** What is no text of a page, or is about using it. */
+/** Elements that are not part of a page's text, or are controls. */
 const LEFT_OUT =
   'script,style,template,noscript,head,svg,math,iframe,object,embed,canvas,audio,video,select,button,textarea,input,dialog,nav,[hidden],[aria-hidden=true]';
 const BLOCKS =
   'address,article,aside,blockquote,body,caption,dd,details,div,dl,dt,figcaption,figure,footer,form,h1,h2,h3,h4,h5,h6,header,hr,legend,li,main,ol,p,pre,section,summary,table,tbody,td,tfoot,th,thead,tr,ul';
 
-/** The text of HTML by its blocks. Nothing of it runs or is fetched: the parser's document belongs to no window. */
+/** The text of HTML in blocks. Nothing runs or is fetched: the parser's document belongs to no window. */
 export function readHtml(html: string): Block[] {
   const { body } = new DOMParser().parseFromString(html, 'text/html');
   for (const element of body.querySelectorAll(LEFT_OUT)) element.remove();
@@ -155,7 +158,7 @@ export function readHtml(html: string): Block[] {
     if (text !== '') blocks.push({ text, ...rest });
     line = '';
   };
-  // A stack of its own: what nests a thousand deep must not be too much.
+  // An explicit stack, for deeply nested elements.
   const stack: (Node | (() => void))[] = [body];
   while (stack.length > 0) {
     const node = stack.pop()!;

@@ -1,9 +1,10 @@
-// The pane that shows a document, at the place of a quote. On a wide screen it stands beside the page, on a narrow one before it.
+// The pane that shows a document at the place of a quote. On a wide screen it is beside the page, on a narrow one over
+// it.
 import { get, make } from '../shared/dom.ts';
 import type { Passage, Place } from './cut.ts';
 import type { Paper } from './store.ts';
 
-/** Blocks that are shown before and after a place; more on request: a book at once would hold up the page. */
+/** Blocks that are shown before and after a place; more on request, as a whole book would block the page. */
 const AROUND = 150;
 
 const dialog = get<HTMLDialogElement>('reader');
@@ -14,7 +15,7 @@ const beside = matchMedia('(width >= 68rem)');
 let shown: Paper | null = null;
 let range: [number, number] = [0, 0];
 let marks: readonly { start: number; end: number; key: boolean }[] = [];
-/** Who opened it gets the focus back. */
+/** The element that opened the pane, which gets the focus back. */
 let opener: HTMLElement | null = null;
 
 export function setUp(): void {
@@ -32,7 +33,7 @@ export function setUp(): void {
   dialog.addEventListener('click', (event) => {
     if (event.target === dialog && !beside.matches) close();
   });
-  // It becomes a pane or a dialog as the screen is turned.
+  // The pane switches between pane and dialog as the screen is turned.
   beside.addEventListener('change', () => {
     if (!dialog.open) return;
     dialog.close();
@@ -40,7 +41,7 @@ export function setUp(): void {
   });
 }
 
-/** Opens a document at a passage, within which `key` is what the eye should meet first; or at its beginning. */
+/** Opens a document at a passage, with `key` highlighted in it; or at its beginning. */
 export function open(
   paper: Paper,
   passage: Passage | null = null,
@@ -57,7 +58,7 @@ export function open(
   show();
   const mark = body.querySelector<HTMLElement>('mark.key') ?? body.querySelector<HTMLElement>('mark');
   body.scrollTop = 0;
-  // The pane alone is moved: whoever reads quotes beside it stays where they are.
+  // Only the pane is scrolled, not the page beside it.
   if (mark) {
     const [inner, outer] = [mark.getBoundingClientRect(), body.getBoundingClientRect()];
     body.scrollTop = inner.top - outer.top - Math.max(0, outer.height - inner.height) / 2;
@@ -66,12 +67,12 @@ export function open(
   if (beside.matches) opener?.scrollIntoView({ block: 'nearest' });
 }
 
-/** Closes it where it shows a document that is not there any more. */
+/** Closes the pane where it shows a document that was removed. */
 export function forget(id: string): void {
   if (shown?.id === id) close();
 }
 
-/** Where a passage stands: `page 3 · Visitors › Tickets`. */
+/** The place of a passage: `page 3 · Visitors › Tickets`. */
 export function whereOf({ page, path }: Passage): string {
   return [page === undefined ? '' : `page ${page}`, path.join(' › ')].filter(Boolean).join(' · ');
 }
@@ -93,7 +94,7 @@ function close(): void {
   opener = null;
 }
 
-/** A passage as what is before, in and after its key. */
+/** A passage split into the parts before, in and after its key. */
 function pieces({ start, end }: Passage, key: { start: number; end: number } | null): typeof marks {
   if (!key) return [{ start, end, key: false }];
   return [
@@ -109,7 +110,7 @@ function fill(): void {
   const nodes: Node[] = [];
   if (from > 0) nodes.push(more('Show what comes before', () => (range = [Math.max(0, from - 2 * AROUND), to])));
   let page: number | undefined;
-  // The pane's own heading has level 2, and none is left out below it.
+  // The pane's own heading has level 2, and levels below it are not skipped.
   let level = 2;
   for (const place of places.slice(from, to)) {
     if (place.page !== page) {
@@ -141,7 +142,7 @@ function more(label: string, extend: () => void): HTMLElement {
   const button = make('button', 'quiet more', label);
   button.type = 'button';
   button.addEventListener('click', () => {
-    // What is on the screen stays where it is.
+    // Visible text keeps its position.
     const [height, top] = [body.scrollHeight, body.scrollTop];
     const before = range[0];
     extend();

@@ -1,4 +1,5 @@
-// The two models of the page, each in an engine of its own: one searches, one writes. A model is loaded when it is first needed.
+// The two models of the page, each in an engine of its own: one embeds, one generates. A model is loaded when it is
+// first needed.
 import { Engine, MillraceError, type LoadOptions, type Progress } from 'millrace';
 import { confirm } from '../shared/dialog.ts';
 import { isFatal } from '../shared/explain.ts';
@@ -7,13 +8,13 @@ import { EMBEDDERS, nameOf } from '../shared/embedders.ts';
 import { KNOWN, type KnownModel } from '../shared/known.ts';
 import { BOX, EMBED_BOX } from '../shared/model_name.ts';
 
-/** Bytes that are downloaded without a question. */
+/** Most bytes that are downloaded without confirmation. */
 const LITTLE = 32e6;
-/** Positions for quotes and an answer: more would take memory from the model that searches. */
+/** Positions for quotes and an answer: more would take memory from the embedding model. */
 const CONTEXT = 4096;
 
 export interface Part {
-  /** In the browser's storage, and of the address. */
+  /** The key in the browser's storage, and the address's parameter. */
   key: 'embedder' | 'generator';
   box: string;
   boxName: string;
@@ -33,7 +34,7 @@ export class Role {
   #url: string;
   #engine: Promise<Engine> | null = null;
   #controller = new AbortController();
-  /** Told how far loading is; null once it has ended. */
+  /** Called with the progress of loading; null once it has ended. */
   onProgress: (progress: Progress | null) => void = () => {};
 
   constructor(part: Part) {
@@ -42,7 +43,7 @@ export class Role {
     try {
       before = localStorage.getItem(this.#key);
     } catch {
-      // Without storage nothing is remembered.
+      // Without storage the last model is not known.
     }
     this.#url = new URLSearchParams(location.search).get(part.key) || before || part.box;
   }
@@ -63,7 +64,7 @@ export class Role {
     return `millrace.documents.${this.part.key}`;
   }
 
-  /** Takes another model from now on. The one before ends. */
+  /** Switches to another model, and ends the current engine. */
   choose(url: string): void {
     this.end();
     this.#url = url;
@@ -74,7 +75,7 @@ export class Role {
     }
   }
 
-  /** The engine, which is loaded unless it is there. Rejects with ABORTED where somebody has refused the download. */
+  /** The engine, which is loaded if necessary. Rejects with ABORTED where the user has refused the download. */
   engine(): Promise<Engine> {
     if (this.#engine) return this.#engine;
     const mine = this.#load(this.#controller.signal).finally(() => {
@@ -87,7 +88,7 @@ export class Role {
     return mine;
   }
 
-  /** After an error that means that the engine is gone, the next one who asks gets another. */
+  /** Ends the engine after a fatal error, so that the next call loads another. */
   failed(error: unknown): void {
     if (isFatal(error)) this.end();
   }

@@ -1,23 +1,27 @@
-// Which passages are nearest to a question: every one is looked at. For vectors of 256 numbers that takes 0.56 ms of 1,000 passages, 4.95 ms of 10,000
-// and 80 ms of 100,000 (Node.js 20 on one core of a server, 2026-11-25): an index would only make it inexact.
+// Search for the passages nearest to a question, exhaustively. With vectors of 256 numbers that takes 0.56 ms for 1,000
+// passages, 4.95 ms for 10,000 and 80 ms for 100,000 (Node.js 20 on one core of a server, 2026-11-25): an index would
+// only make it inexact.
 import type { Passage } from './cut.ts';
 
-/** The passages of a document: their vectors one after the other, each of length 1. */
+/** The vectors of a document's passages, concatenated, each of length 1. */
 export interface Shelf {
   document: string;
   vectors: Float32Array;
-  /** What is added to the score of each passage. */
+  /** A bonus added to the score of each passage. */
   extra?: Float32Array;
 }
 
-/** A passage by its place in the document, and how near it is: the cosine, and what is added to it. */
+/** A passage by its index in the document, and its score: the cosine plus the bonus. */
 export interface Hit {
   document: string;
   passage: number;
   score: number;
 }
 
-/** The nearest so many, the best first. Vectors of another length than the question's are of another model: a mistake of the caller's. */
+/**
+ * The `count` nearest passages, the best first. Vectors of another length than the question's are of another model: a
+ * mistake of the caller's.
+ */
 export function nearest(question: Float32Array, shelves: Iterable<Shelf>, count: number): Hit[] {
   const best: Hit[] = [];
   const { length } = question;
@@ -26,7 +30,7 @@ export function nearest(question: Float32Array, shelves: Iterable<Shelf>, count:
       throw new RangeError(`vectors of ${document} are not of ${length} numbers each, as the question's`);
     for (let passage = 0, at = 0; at < vectors.length; passage += 1, at += length) {
       const score = product(question, vectors, at) + (extra?.[passage] ?? 0);
-      // Few of many are kept: what is not among them is compared once.
+      // Most passages are rejected by one comparison.
       if (best.length === count && score <= best[count - 1]!.score) continue;
       let place = best.length;
       while (place > 0 && best[place - 1]!.score < score) place -= 1;
@@ -37,7 +41,7 @@ export function nearest(question: Float32Array, shelves: Iterable<Shelf>, count:
   return best;
 }
 
-/** The product of `a` and the numbers of `b` from `at` on: four sums at once, none of which waits for another. */
+/** The dot product of `a` and the numbers of `b` from `at` on, in four independent sums. */
 export function product(a: Float32Array, b: Float32Array, at = 0): number {
   let [s0, s1, s2, s3] = [0, 0, 0, 0];
   let i = 0;
@@ -51,13 +55,13 @@ export function product(a: Float32Array, b: Float32Array, at = 0): number {
   return s0 + s1 + s2 + s3;
 }
 
-/** A document as words are looked for in it. */
+/** A document for the search of words. */
 export interface Searched {
   text: string;
   passages: readonly Passage[];
 }
 
-/** Words that English questions are made of, whatever they are about. */
+/** Common words of English questions. */
 const COMMON = new Set(
   (
     'a an the is are was were be been do does did can could may might must shall should will would how what who whom ' +
@@ -66,18 +70,21 @@ const COMMON = new Set(
     'those have has had get go goes happen happens s t'
   ).split(' '),
 );
-/** So many letters of a word are looked for, in words that are not much longer: what follows is an ending, in most languages that have them. */
+/**
+ * Words match by their first `STEM` letters, where they are at most `ENDING` letters longer: the rest is an ending, in
+ * most languages that have endings.
+ */
 const STEM = 5;
 const ENDING = 3;
 
-/** What is looked for of a word. */
+/** The stem of a word to search. */
 export interface Stem {
   begins: string;
-  /** Letters that a word may have. */
+  /** Most letters of a matching word. */
   longest: number;
 }
 
-/** The words of a question that say what it is about, without their endings. */
+/** The stems of a question's words, without common words. */
 export function stems(question: string): Stem[] {
   const words = new Intl.Segmenter(undefined, { granularity: 'word' }).segment(lower(question));
   const found = new Map<string, Stem>();
@@ -90,8 +97,8 @@ export function stems(question: string): Stem[] {
 }
 
 /**
- * For each document and passage the share of the question's words that it or its headings have, from 0 to 1, rare words counting for more. Small
- * embedding models do not know every name and term: a passage that has the very word is worth a look.
+ * For each document and passage the share of the question's words that it or its headings have, from 0 to 1, weighted
+ * by rarity. Small embedding models do not know every name and term: an exact match of words is a signal of its own.
  */
 export function shares(question: string, documents: readonly Searched[]): Float32Array[] {
   const total = documents.reduce((sum, { passages }) => sum + passages.length, 0);
@@ -119,7 +126,7 @@ export function share(words: readonly Stem[], text: string): number {
 /** Lower-case texts and headings, made once for a document. */
 const lowered = new WeakMap<readonly Passage[], { text: string; paths: string[] }>();
 
-/** The passages in which a word begins like this. */
+/** The passages with a word of this stem. */
 function holders(stem: Stem, { text, passages }: Searched): number[] {
   let low = lowered.get(passages);
   if (!low) {
@@ -135,7 +142,7 @@ function holders(stem: Stem, { text, passages }: Searched): number[] {
   return found;
 }
 
-/** Where such a word stands, from a place on; -1 where none does. */
+/** The index of the first word of this stem at or after `from`; -1 where there is none. */
 function placeOf({ begins, longest }: Stem, text: string, from: number): number {
   for (let at = text.indexOf(begins, from); at !== -1; at = text.indexOf(begins, at + 1)) {
     if (at > 0 && IN_WORD.test(text[at - 1]!) && IN_WORD.test(begins[0]!)) continue;
@@ -146,10 +153,10 @@ function placeOf({ begins, longest }: Stem, text: string, from: number): number 
   return -1;
 }
 
-/** Letters that go on as a word. Those of languages without spaces are none. */
+/** Letters that continue a word. Letters of languages without spaces do not. */
 const IN_WORD = /[\p{sc=Latin}\p{sc=Greek}\p{sc=Cyrillic}\p{sc=Hebrew}\p{sc=Arabic}\p{N}]/u;
 
-/** In lower case and as long as before: one capital letter alone becomes two. */
+/** Lower case of equal length: only one capital letter would become two. */
 function lower(text: string): string {
   return text.replaceAll('\u0130', 'I').toLowerCase();
 }

@@ -1,27 +1,27 @@
-// The documents that this browser keeps, in IndexedDB, and the vectors of their passages. Where there is none (private windows, blocked storage) they last
-// as long as the page.
+// The documents and the vectors of their passages, stored in IndexedDB. Without IndexedDB (private windows, blocked
+// storage) they last as long as the page.
 import { type DBSchema, type IDBPDatabase, openDB } from 'idb';
 import type { Laid, Passage } from './cut.ts';
 import type { Kind } from './read.ts';
 
 export interface Paper extends Laid {
-  /** SHA-256 of the file, in hexadecimal: the same content is the same document, whatever its name. */
+  /** SHA-256 of the file, in hexadecimal: equal content is one document, whatever its name. */
   id: string;
   name: string;
   kind: Kind;
-  /** Of the file. */
+  /** The file's size. */
   bytes: number;
   /** Milliseconds since 1970. */
   added: number;
-  /** 0 where a document has none. */
+  /** Number of pages; 0 where a document has none. */
   pages: number;
   passages: Passage[];
 }
 
-/** The vectors of a document's first passages; of all, once it is embedded whole. */
+/** The vectors of a document's first passages, or of all once it is embedded whole. */
 export interface Vectors {
   document: string;
-  /** Which model has made them, and how: those of another one cannot be compared. */
+  /** The model and method of the vectors, without which they cannot be compared. */
   by: string;
   dimensions: number;
   numbers: Float32Array<ArrayBuffer>;
@@ -33,7 +33,7 @@ interface Schema extends DBSchema {
 }
 
 let database: Promise<IDBPDatabase<Schema> | null> | null = null;
-/** What there is where nothing can be kept. */
+/** Documents and vectors of this page, where there is no IndexedDB. */
 const unkept = { documents: new Map<string, Paper>(), vectors: new Map<string, Vectors>() };
 
 function open(): Promise<IDBPDatabase<Schema> | null> {
@@ -41,7 +41,7 @@ function open(): Promise<IDBPDatabase<Schema> | null> {
   return database;
 }
 
-/** Rejects where there is none, however the browser says so. */
+/** Rejects where there is no IndexedDB, however the browser signals that. */
 async function openKept(): Promise<IDBPDatabase<Schema>> {
   return openDB<Schema>('millrace-documents', 1, {
     upgrade(db) {
@@ -56,14 +56,14 @@ export async function keeps(): Promise<boolean> {
   return (await open()) !== null;
 }
 
-/** All, the last one that was added first. */
+/** All documents, the latest added first. */
 export async function list(): Promise<Paper[]> {
   const db = await open();
   const all = db ? await db.getAll('documents') : [...unkept.documents.values()];
   return all.sort((a, b) => b.added - a.added);
 }
 
-/** Rejects where the disk is full. */
+/** Stores a document. Rejects where the disk is full. */
 export async function keep(paper: Paper): Promise<void> {
   const db = await open();
   if (db) await db.put('documents', paper);
@@ -75,7 +75,7 @@ export async function vectorsOf(document: string): Promise<Vectors | undefined> 
   return db ? db.get('vectors', document) : unkept.vectors.get(document);
 }
 
-/** Takes the place of those that the document had. Nothing is kept of a document that has been removed meanwhile. Rejects where the disk is full. */
+/** Replaces the vectors of a document, unless the document was removed meanwhile. Rejects where the disk is full. */
 export async function keepVectors(vectors: Vectors): Promise<void> {
   const db = await open();
   if (!db) {

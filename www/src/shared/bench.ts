@@ -1,4 +1,4 @@
-// The bench of the engine, in a Worker: what the bench page and the kernel page measure with.
+// The engine's bench in a Worker, for the bench page and the kernel page.
 import type { BenchNames, BenchOptions, BenchProgress, BenchReport, QualityReport } from 'millrace/wasm';
 
 export interface Failure {
@@ -13,7 +13,7 @@ export type FromWorker =
   | { report: BenchReport | QualityReport }
   | { failure: Failure };
 
-/** Refuses where there is no WebGPU. */
+/** Throws where there is no WebGPU. */
 export function needsGpu(): void {
   if (!('gpu' in navigator))
     throw failure(
@@ -26,7 +26,7 @@ export function failure(code: string, message: string): Failure {
   return { code, message };
 }
 
-/** Whatever was thrown, as a failure. */
+/** A thrown value as a failure. */
 export function failureOf(error: unknown): Failure {
   const { code, message } = error as Partial<Failure>;
   return failure(code ?? 'INTERNAL', message ?? String(error));
@@ -37,7 +37,7 @@ export class Bench {
   #worker: Worker | null = null;
   #fail: ((reason: Failure) => void) | null = null;
 
-  /** The shapes and weight types that the engine knows. */
+  /** The engine's shapes and weight types. */
   names(): Promise<BenchNames> {
     return this.#ask({ names: true }, (data) => ('names' in data ? data.names : undefined));
   }
@@ -67,7 +67,7 @@ export class Bench {
     this.#fail?.(failure('ABORTED', 'the measurement was cancelled'));
   }
 
-  /** Sends a message and waits for what answers it. */
+  /** Sends a message and waits for its answer. */
   #ask<T>(message: ToWorker, answer: (data: FromWorker) => T | undefined): Promise<T> {
     const worker = (this.#worker ??= new Worker(new URL('./bench-worker.js', import.meta.url), { type: 'module' }));
     return new Promise((resolve, reject) => {
@@ -84,7 +84,7 @@ export class Bench {
   }
 }
 
-/** A GPU's name; most say who has made it. */
+/** A GPU's name with its vendor. */
 export function gpu({ vendor, name }: { vendor: string; name: string }): string {
   return (name.toLowerCase().includes(vendor.toLowerCase()) ? name : `${vendor} ${name}`).trim() || 'unnamed GPU';
 }
@@ -104,7 +104,7 @@ const PHASES: Record<BenchProgress['phase'], string> = {
   kernels: 'Checking and measuring variants',
 };
 
-/** What is being done, e.g. `Measuring: run 2 of 5`. */
+/** The current step, e.g. `Measuring: run 2 of 5`. */
 export function phase({ phase, loaded, total }: BenchProgress): string {
   if (phase === 'run') return `Measuring: run ${loaded + 1} of ${total}`;
   if (phase === 'warm-up') return `Warming up: run ${loaded + 1}`;

@@ -1,7 +1,7 @@
-// Dialogs: asking before something is lost, and leaving one by a click beside it.
+// Dialogs: confirmation of irreversible actions, and closing by a click outside.
 import { make } from './dom.ts';
 
-/** Asks before something is done that cannot be undone; `yes` names it on its button. */
+/** Asks for confirmation of an irreversible action; `yes` is the label of its button. */
 export async function confirm({ title, text, yes }: { title: string; text: string; yes: string }): Promise<boolean> {
   const button = (value: string, className: string, label: string): HTMLButtonElement =>
     Object.assign(make('button', className, label), { type: 'submit', value });
@@ -27,7 +27,7 @@ export async function confirm({ title, text, yes }: { title: string; text: strin
   return dialog.returnValue === 'yes';
 }
 
-/** Has a click beside a dialog close it. */
+/** Closes a dialog by a click outside of it. */
 export function closeOutside(dialog: HTMLDialogElement): void {
   dialog.addEventListener('click', (event) => {
     if (event.target === dialog) dialog.close();

@@ -1,4 +1,4 @@
-// The page's elements, and what several pages make of them.
+// Helpers for a page's elements, shared by several pages.
 
 /** The element of that id; the page has it. */
 export const get = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
@@ -26,7 +26,7 @@ export function row(cells: readonly (string | Node)[], numbers: readonly number[
   return line;
 }
 
-/** A bar of that share of its place, and within it a darker one. Its meaning stands beside it as text. */
+/** A bar of `percent` of its place's width, with a darker one inside. The text beside it has its meaning. */
 export function bar(percent: number, inner = 0): HTMLElement {
   const part = (className: string, width: number) => {
     const span = make('span', className);
@@ -38,7 +38,7 @@ export function bar(percent: number, inner = 0): HTMLElement {
   return outer;
 }
 
-/** Puts text on the clipboard, and says so on the button. */
+/** Copies text to the clipboard, and confirms it on the button. */
 export async function copy(text: string, button: HTMLButtonElement): Promise<void> {
   const name = (button.dataset.name ??= button.textContent ?? '');
   try {
@@ -50,7 +50,7 @@ export async function copy(text: string, button: HTMLButtonElement): Promise<voi
   setTimeout(() => (button.textContent = name), 2000);
 }
 
-/** Has the browser save a file. */
+/** Saves a file by the browser's download. */
 export function download(name: string, data: Blob): void {
   const link = make('a');
   link.href = URL.createObjectURL(data);
@@ -76,7 +76,9 @@ export function choices(
   list.append(...names.map((name) => new Option(name, value(name))));
 }
 
-/** Chooses a value, which need not be one of the list: what an address asks for is shown even where it does not exist. */
+/**
+ * Chooses a value, and adds it where the list lacks it: a value from the address is shown even where it does not exist.
+ */
 export function choose(list: HTMLSelectElement, value: string, name = value): void {
   if (![...list.options].some((option) => option.value === value)) list.add(new Option(name, value));
   list.value = value;

@@ -1,7 +1,7 @@
 // Files can be dropped anywhere on a page.
 import { get } from './dom.ts';
 
-/** Hears of files that are dropped, wherever that is; #dropping is shown while they are dragged. */
+/** Calls `onFiles` with files that are dropped anywhere; #dropping is shown while they are dragged. */
 export function setUpDrop(onFiles: (files: File[]) => void): void {
   const shade = get('dropping');
   const carriesFiles = (event: DragEvent): boolean => event.dataTransfer?.types.includes('Files') ?? false;

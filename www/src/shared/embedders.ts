@@ -1,7 +1,7 @@
-// Models that embed: the chat page does without them.
+// Embedding models, which the chat page does not need.
 import { among, at, type KnownModel, nameOf as nameOfOthers } from './known.ts';
 
-/** Models that embed, for searching documents. */
+/** Embedding models, for searching documents. */
 export const EMBEDDERS: readonly KnownModel[] = [
   {
     name: 'all-MiniLM L6',
@@ -37,5 +37,5 @@ export const EMBEDDERS: readonly KnownModel[] = [
   },
 ];
 
-/** The name of the model of an address, of those that embed as well. */
+/** The name of the model of an address, among embedding models too. */
 export const nameOf = (url: string): string => among(EMBEDDERS, url)?.name ?? nameOfOthers(url);

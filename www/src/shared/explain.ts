@@ -1,4 +1,4 @@
-// What each error means to somebody who chats, and what to do about it. The error's own message gives the particulars.
+// Explanations of errors for users of the chat, with advice. The error's own message gives the details.
 import type { ErrorCode } from 'millrace';
 import { sentence } from './format.ts';
 
@@ -54,7 +54,7 @@ const EXPLANATIONS: Record<ErrorCode, [title: string, advice: string]> = {
   INTERNAL: ['Something went wrong', 'Load the model again. If it happens again, please report it.'],
 };
 
-/** `advice` takes the place of what is said to somebody who chats. */
+/** `advice` replaces the advice for users of the chat. */
 export function explain(error: unknown, advice: Partial<Record<ErrorCode, string>> = {}): Explanation {
   const given = (error as { code?: unknown } | null)?.code;
   const code = typeof given === 'string' && given in EXPLANATIONS ? (given as ErrorCode) : 'INTERNAL';
@@ -63,7 +63,7 @@ export function explain(error: unknown, advice: Partial<Record<ErrorCode, string
   return { title, message: sentence(message), advice: advice[code] ?? usual };
 }
 
-/** Whether an error means that the engine is gone. */
+/** Whether an error means that the engine cannot be used any more. */
 export function isFatal(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code !== 'string' || ['DEVICE_LOST', 'DISPOSED', 'WORKER_LOST', 'INTERNAL'].includes(code);

@@ -2,15 +2,15 @@
 
 import type { KnownModel } from './known.ts';
 
-/** What this machine offers, as far as a page can know before a model is loaded. */
+/** The machine's resources, as far as a page can know before a model is loaded. */
 export interface Device {
-  /** The GPU's name; null where there is none to use. */
+  /** The GPU's name; null where there is none. */
   gpu: string | null;
-  /** Whether it computes on the CPU. */
+  /** Whether the GPU is one in software. */
   software: boolean;
   /** Memory of the machine in bytes, and whether it may be more: browsers round and cap it. */
   memory: { bytes: number; more: boolean } | null;
-  /** Bytes that the browser's storage still takes; null where it does not say. */
+  /** Free bytes of the browser's storage; null where it does not tell. */
   storage: number | null;
 }
 
@@ -37,7 +37,7 @@ export async function lookAtDevice(): Promise<Device> {
   };
 }
 
-/** Whether a model of so many bytes, `beside` not counted, is likely to run on it, and why. */
+/** Whether a model of `bytes` bytes, and `beside` bytes more, is likely to run on the device, and why. */
 export function verdict(
   { bytes, beside }: Pick<KnownModel, 'bytes' | 'beside'>,
   device: Device,
@@ -49,7 +49,7 @@ export function verdict(
   if (device.memory && !device.memory.more && needed * 1e9 > device.memory.bytes * 0.6)
     return { level: 'bad', text: `too large for ${Math.round(device.memory.bytes / 2 ** 30)} GB of memory` };
   if (device.gpu === null || device.software) return { level: 'slow', text: 'slow without a GPU' };
-  // What a GPU has, no browser tells: integrated ones share the machine's memory.
+  // Browsers do not tell a GPU's memory; integrated GPUs share the machine's.
   if (needed > 3.5) return { level: 'slow', text: `needs ${needed.toFixed(1)} GB on the GPU` };
   return { level: 'good', text: 'fits' };
 }

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers for display.
 
 /** 11.2 MB; decimal units, as downloads are counted. */
 export function bytes(count: number): string {
@@ -21,7 +21,7 @@ export function seconds(ms: number): string {
   return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 0)} s`;
 }
 
-/** Tokens a second, with the digits that mean something. */
+/** Tokens a second, with the significant digits. */
 export function rate(perSecond: number): string {
   return `${perSecond.toFixed(perSecond < 10 ? 1 : 0)} tokens/s`;
 }
@@ -31,7 +31,7 @@ export function day(date: number): string {
   return new Date(date).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
 }
 
-/** With a capital at its beginning, where that is a word and no address or name of a file. */
+/** The text with a capital at its beginning, where that is a word and no address or name of a file. */
 export function sentence(text: string): string {
   return /^[a-z'’-]+[,;]?(\s|$)/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
 }

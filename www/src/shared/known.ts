@@ -1,18 +1,18 @@
-// Well-known models: files of 4 to 8 bits a weight, small enough for a visitor's machine. Sizes are what their pages say; the plan reads the
-// file's own header before anything is downloaded.
+// Well-known models: files of 4 to 8 bits a weight, small enough for a visitor's machine. Sizes are those of their
+// pages; the plan reads the file's own header before anything is downloaded.
 
 import { modelName } from './model_name.ts';
 
 /** A published file. */
 export interface KnownModel {
   name: string;
-  /** What it is good for, in a few words. */
+  /** A short description. */
   about: string;
-  /** How its weights are stored. */
+  /** The type of its weights. */
   type: string;
-  /** Of the file. */
+  /** The file's size. */
   bytes: number;
-  /** On the GPU beside the weights: the cache of 4,096 positions and what a pass needs, roughly. */
+  /** GPU memory beside the weights, roughly: the cache of 4,096 positions and the activations of a pass. */
   beside: number;
   url: string;
 }
@@ -25,7 +25,7 @@ export const KNOWN: readonly KnownModel[] = [
     name: 'LFM 2.5 VL 450M',
     about: 'of this year; reads pictures',
     type: 'Q4_0',
-    // With what reads pictures, 103 MB.
+    // With the vision tower, 103 MB.
     bytes: 322e6,
     beside: 200e6,
     url: `${at('LiquidAI/LFM2.5-VL-450M-GGUF', 'LFM2.5-VL-450M-Q4_0.gguf')}#mmproj=mmproj-LFM2.5-VL-450m-Q8_0.gguf`,
@@ -160,10 +160,10 @@ export const KNOWN: readonly KnownModel[] = [
   },
 ];
 
-/** What a model is stored under: its address without what reads pictures for it, which is stored with it. */
+/** The address that a model is stored under: without its vision tower's, which is stored with it. */
 export const storedAs = (url: string): string => url.split('#', 1)[0]!;
 
-/** The one of these models that an address names, as it was chosen or as it is stored. */
+/** The model of an address, as chosen or as stored. */
 export const among = (models: readonly KnownModel[], url: string): KnownModel | undefined =>
   models.find((model) => storedAs(model.url) === storedAs(url));
 

@@ -4,7 +4,7 @@ declare const INSTALLABLE: boolean;
 if (INSTALLABLE && 'serviceWorker' in navigator) void register(navigator.serviceWorker);
 
 async function register(container: ServiceWorkerContainer): Promise<void> {
-  // Until the page is there, what it shows comes first.
+  // The page's own content loads first.
   if (document.readyState !== 'complete') await new Promise((done) => addEventListener('load', done, { once: true }));
   try {
     const registration = await container.register('sw.js');
@@ -14,10 +14,10 @@ async function register(container: ServiceWorkerContainer): Promise<void> {
   }
 }
 
-/** Tells of a version that has arrived and waits until no page of the old one is open. */
+/** Shows a note when a new version has arrived, which waits until no page of the old one is open. */
 function watch(registration: ServiceWorkerRegistration, container: ServiceWorkerContainer): void {
   const look = (worker: ServiceWorker | null): void => {
-    // Without a controller it is the first version, and not a new one.
+    // Without a controller this is the first version, not a new one.
     if (worker?.state === 'installed' && container.controller) offer(worker, container);
   };
   look(registration.waiting);
@@ -47,6 +47,6 @@ function offer(worker: ServiceWorker, container: ServiceWorkerContainer): void {
   });
   note.append(text, button);
   document.body.append(note);
-  // Said after it is there, so that it is heard.
+  // Set after the element is in the page, so that screen readers announce it.
   text.textContent = 'A new version is ready.';
 }

@@ -1,4 +1,4 @@
-// The card that tells what a page is doing, and what went wrong.
+// The card with a page's current work and its errors.
 import { explain } from './explain.ts';
 import { get } from './dom.ts';
 import { failureOf, needsGpu, type Failure } from './bench.ts';
@@ -10,7 +10,10 @@ const progress = get<HTMLProgressElement>('progress');
 const problem = get('problem');
 const advice = get('advice');
 
-/** Work goes on. `text` is read out, so it should change seldom; `detail` is not. Without `total` nobody knows how much there is to do. */
+/**
+ * Shows progress. `text` is read out, so it should change seldom; `detail` is not. Without `total` the amount is
+ * unknown.
+ */
 export function busy(text: string, detail = '', done = 0, total = 0): void {
   look('', true);
   if (status.textContent !== text) status.textContent = text;
@@ -21,13 +24,13 @@ export function busy(text: string, detail = '', done = 0, total = 0): void {
   } else progress.removeAttribute('value');
 }
 
-/** Work has ended. */
+/** Shows the end of the work. */
 export function done(text: string, good = true): void {
   look(good ? 'pass' : 'fail', false);
   status.textContent = text;
 }
 
-/** Work has failed: what that means, and what to do about it. */
+/** Shows a failure, explained and with advice. */
 export function failed(reason: Failure, help: Parameters<typeof explain>[1]): void {
   const explanation = explain(reason, help);
   look('fail', false);
@@ -39,7 +42,7 @@ export function failed(reason: Failure, help: Parameters<typeof explain>[1]): vo
   advice.hidden = explanation.advice === '';
 }
 
-/** Says so where there is no WebGPU, and switches the button off. */
+/** Shows an error and disables the button where there is no WebGPU. */
 export function unlessGpu(button: HTMLButtonElement, help: Parameters<typeof explain>[1]): void {
   try {
     needsGpu();
@@ -49,7 +52,7 @@ export function unlessGpu(button: HTMLButtonElement, help: Parameters<typeof exp
   }
 }
 
-/** Adds a remark to what is said. */
+/** Adds a remark to the status. */
 export function remark(text: string): void {
   status.textContent += ` (${text})`;
 }

@@ -1,4 +1,4 @@
-// A stored model on the page: what is here of it, what can be done with it, and how that goes.
+// The card of a stored model: its state, its actions, and their progress.
 import {
   DownloadControl,
   MillraceError,
@@ -14,33 +14,33 @@ import { explain } from '../shared/explain.ts';
 import { bytes, day, define } from '../shared/format.ts';
 import { modelName } from '../shared/model_name.ts';
 
-/** How something went, for people. */
+/** The result of an action, for display. */
 export interface Outcome {
   kind: 'good' | 'bad' | 'plain';
   text: string;
 }
 
-/** What a card needs of the page. */
+/** The page's functions that a card uses. */
 export interface Page {
-  /** Tells screen readers. */
+  /** Announces a text to screen readers. */
   announce(text: string): void;
-  /** Asks before something is lost. */
+  /** Asks for confirmation. */
   confirm(question: { title: string; text: string; yes: string }): Promise<boolean>;
-  /** Reads again what is stored, and updates all cards. */
+  /** Lists the stored models again, and updates all cards. */
   refresh(): Promise<void>;
 }
 
-/** What is said of events that bring no note of their own. */
+/** Texts of events without a note of their own. */
 const HAPPENED: Partial<Record<DownloadEvent, string>> = { started: 'Started', resumed: 'Went on from ' };
-/** Lines that are kept of what happened. */
+/** Most lines of the event log. */
 const MOST_EVENTS = 100;
 
 type WorkOptions = Required<Pick<DownloadOptions, 'signal' | 'onProgress' | 'download'>>;
-/** Something that takes its time; without an outcome there is nothing to say. */
+/** A long-running action; without an outcome nothing is shown. */
 type Work = (options: WorkOptions) => Promise<Outcome | undefined>;
 
 const template = document.querySelector<HTMLTemplateElement>('#card')!;
-/** Progress is shown so often, in milliseconds: more could not be read. */
+/** The interval between updates of the progress, in milliseconds. */
 const SHOW_EVERY_MS = 100;
 
 export class ModelCard {
@@ -60,7 +60,7 @@ export class ModelCard {
     this.#get('.address').textContent = model.url;
     this.#get('.scroll').setAttribute('aria-label', `Files of ${model.url}`);
     this.#get<HTMLAnchorElement>('.chat').href = `./?model=${encodeURIComponent(model.url)}`;
-    // There are as many of each as there are models.
+    // Labels are unique by the model's name.
     for (const action of this.element.querySelectorAll('a, button'))
       action.setAttribute('aria-label', `${action.textContent} ${this.#name}`);
     this.#get('.fetch').addEventListener('click', () => void this.download());
@@ -82,7 +82,7 @@ export class ModelCard {
     return this.#busy;
   }
 
-  /** Shows what is here now. */
+  /** Shows the model's current state. */
   update(model: StoredModel): void {
     this.#model = model;
     const { bytes: here, total, complete, files, created, lastUsed } = model;
@@ -90,7 +90,7 @@ export class ModelCard {
     const badge = this.#get('.badge');
     badge.textContent = complete ? 'Complete' : total ? `${Math.floor((100 * here) / total)} % here` : 'In part';
     badge.classList.toggle('good', complete);
-    // What is under way tells how far it is.
+    // A running action shows its own progress.
     badge.hidden = this.#busy && !complete;
     const share = this.#get<HTMLProgressElement>('.share');
     share.hidden = complete || this.#busy;
@@ -121,7 +121,7 @@ export class ModelCard {
     );
   }
 
-  /** Fetches what is missing. */
+  /** Downloads what is missing. */
   download(): Promise<Outcome | undefined> {
     const work: Work = async (options) => {
       await models.download(this.#model.url, options);
@@ -130,7 +130,7 @@ export class ModelCard {
     return this.#run('Downloading', work, { pausable: true, cancelled: 'Cancelled. What has arrived stays here.' });
   }
 
-  /** Puts files in its place. */
+  /** Replaces the model by files. */
   import(files: readonly File[]): Promise<Outcome | undefined> {
     const work: Work = async ({ signal, onProgress }) => {
       await models.import(this.#model.url, files, { signal, onProgress });
@@ -139,7 +139,7 @@ export class ModelCard {
     return this.#run('Copying', work, { cancelled: 'Cancelled.' });
   }
 
-  /** Removes it without a question. */
+  /** Removes the model without confirmation. */
   async removeNow(): Promise<Outcome | undefined> {
     const work: Work = async () => {
       await models.remove(this.#model.url);
@@ -181,7 +181,7 @@ export class ModelCard {
     if (await this.#page.confirm({ title: `Remove ${this.#name}?`, text, yes: 'Remove' })) await this.removeNow();
   }
 
-  /** Does something that takes its time: one thing at a time. */
+  /** Runs a long action: one at a time. */
   async #run(
     doing: string,
     work: Work,
@@ -197,7 +197,7 @@ export class ModelCard {
     pause.hidden = !pausable;
     cancel.hidden = !cancellable;
     this.#label('.pause', 'Pause');
-    // Assigned, not added: the last work's are gone.
+    // Assigned, not added, to replace the last action's handlers.
     pause.onclick = () => {
       if (download.paused) download.resume();
       else download.pause();
@@ -210,7 +210,7 @@ export class ModelCard {
     cancel.onclick = () => controller.abort();
     this.#show(null);
     this.#working(true);
-    // What was pressed is not there any more.
+    // The pressed button is hidden now.
     if (this.element.contains(before)) (pausable ? pause : cancellable ? cancel : this.#get('.name')).focus();
     this.#page.announce(`${doing} ${this.#name}`);
     let outcome: Outcome | undefined;
@@ -262,7 +262,7 @@ export class ModelCard {
       if (now !== phase) [phase, began, first, shown] = [now, performance.now(), loaded, 0];
       if (control.paused || (performance.now() - shown < SHOW_EVERY_MS && loaded < total)) return;
       shown = performance.now();
-      // What was journaled before a crash is hashed before the download goes on.
+      // Pieces journaled before a crash are hashed before the download resumes.
       label(now === 'verify' ? 'Verifying' : doing);
       const seconds = (shown - began) / 1000;
       const speed = seconds > 0.3 && loaded > first ? `${bytes((loaded - first) / seconds)}/s` : '';
@@ -272,14 +272,14 @@ export class ModelCard {
     };
   }
 
-  /** Adds a line to what is told of the last download. */
+  /** Adds a line to the event log of the last download. */
   #happened(text: string, more: string): void {
     const line = document.createElement('li');
     const time = document.createElement('time');
     time.textContent = new Date().toLocaleTimeString();
     line.append(time, ` ${text}${more}`);
     const log = this.#get('.events ol');
-    // Another tab's download is told of twice a second.
+    // Events of another tab's download repeat twice a second.
     if (log.lastElementChild?.textContent?.endsWith(text)) return;
     log.append(line);
     while (log.childElementCount > MOST_EVENTS) log.firstElementChild!.remove();
@@ -301,17 +301,17 @@ export class ModelCard {
   }
 }
 
-/** Fills a place for outcomes, or empties it. */
+/** Shows an outcome in an element, or clears it. */
 export function showOutcome(element: HTMLElement, outcome: Outcome | null): void {
   element.hidden = outcome === null;
   element.className = `outcome ${outcome?.kind ?? ''}`;
   element.textContent = outcome?.text ?? '';
 }
 
-/** What helps here, where the chat's settings are not. */
+/** Advice for this page, which does not have the chat's settings. */
 const ADVICE = { BAD_OPTION: 'Correct it and try again.', OUT_OF_MEMORY: 'Close other tabs and try again.' };
 
-/** What went wrong, in one line. */
+/** An error in one line. */
 export function failure(error: unknown, cancelled = 'Cancelled.'): Outcome {
   if (error instanceof MillraceError && error.code === 'ABORTED') return { kind: 'plain', text: cancelled };
   if (error instanceof MillraceError && error.data.in_use) {
@@ -335,7 +335,7 @@ function verdict({ bytes: count, bad }: Verified): Outcome {
   return { kind: 'bad', text: `Damaged: ${where}. What was damaged has been removed; the rest is good.` };
 }
 
-/** Hands files to the browser's downloads, one by one: at once it would drop some. */
+/** Saves files by the browser's downloads, one by one: several at once are dropped. */
 async function save(files: File[]): Promise<void> {
   for (const [index, file] of files.entries()) {
     if (index > 0) await new Promise((done) => setTimeout(done, 300));
