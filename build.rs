@@ -21,8 +21,11 @@ fn main() {
     println!("cargo:rerun-if-changed=shaders");
     println!("cargo:rerun-if-changed=options.toml");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
-    let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR for build scripts"));
-    if let Err(message) = options::write(&root.join("options.toml"), &out).and_then(|()| build(&root.join("shaders"), &out)) {
+    let root =
+        PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR for build scripts"));
+    if let Err(message) =
+        options::write(&root.join("options.toml"), &out).and_then(|()| build(&root.join("shaders"), &out))
+    {
         eprintln!("{message}");
         std::process::exit(1);
     }

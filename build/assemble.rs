@@ -61,10 +61,12 @@ impl<T: Copy> PerAxis<T> {
     fn of(&self, axes: &[(String, String)]) -> Option<T> {
         match self {
             Self::One(value) => Some(*value),
-            // Weight types and cache types are not asked: `f16` is one of theirs too. What is said of two axes comes first, `f32-sg16`.
+            // Weight types and cache types are not asked: `f16` is one of theirs too. What is said of two axes comes
+            // first, `f32-sg16`.
             Self::By(values) => {
                 let asked = || axes.iter().filter(|(axis, _)| axis != "weight" && axis != "kv").map(|(_, value)| value);
-                let both = asked().flat_map(|a| asked().map(move |b| format!("{a}-{b}"))).find_map(|pair| values.get(&pair));
+                let both =
+                    asked().flat_map(|a| asked().map(move |b| format!("{a}-{b}"))).find_map(|pair| values.get(&pair));
                 both.or_else(|| asked().find_map(|value| values.get(value))).copied()
             }
         }
@@ -72,7 +74,12 @@ impl<T: Copy> PerAxis<T> {
 }
 
 /// The value for these axes, where the table has one at all.
-fn of<T: Copy>(what: &str, variant: &str, value: &Option<PerAxis<T>>, axes: &[(String, String)]) -> Result<Option<T>, String> {
+fn of<T: Copy>(
+    what: &str,
+    variant: &str,
+    value: &Option<PerAxis<T>>,
+    axes: &[(String, String)],
+) -> Result<Option<T>, String> {
     match value {
         Some(value) => value.of(axes).map(Some).ok_or_else(|| format!("{variant}: no value of `{what}` for it")),
         None => Ok(None),
@@ -160,11 +167,17 @@ pub fn assemble(shaders: &Path, wanted: &Wanted) -> Result<Shaders, String> {
     let path = shaders.join("variants.toml");
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let mut table: toml::Table = toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
-    let numbers: toml::Table = table.remove("numbers").and_then(|n| n.try_into().ok()).ok_or("variants.toml: there is no table [numbers]")?;
-    let lists: Lists = table.remove("lists").and_then(|l| l.try_into().ok()).ok_or("variants.toml: there is no table [lists] of lists of texts")?;
+    let numbers: toml::Table =
+        table.remove("numbers").and_then(|n| n.try_into().ok()).ok_or("variants.toml: there is no table [numbers]")?;
+    let lists: Lists = table
+        .remove("lists")
+        .and_then(|l| l.try_into().ok())
+        .ok_or("variants.toml: there is no table [lists] of lists of texts")?;
     let numbers: Numbers = numbers
         .into_iter()
-        .map(|(name, number)| Ok((name.clone(), number.try_into().map_err(|e| format!("variants.toml: [numbers] {name}: {e}"))?)))
+        .map(|(name, number)| {
+            Ok((name.clone(), number.try_into().map_err(|e| format!("variants.toml: [numbers] {name}: {e}"))?))
+        })
         .collect::<Result<_, String>>()?;
     let mut templates = templates(shaders)?;
     templates.sort();
@@ -181,7 +194,8 @@ pub fn assemble(shaders: &Path, wanted: &Wanted) -> Result<Shaders, String> {
     let mut variants = Vec::new();
     for (name, mut value) in table {
         spread(&mut value, &lists);
-        resolve(&mut value, &numbers).map_err(|wanted| format!("variants.toml: [{name}]: there is no {wanted} in [numbers] or [lists]"))?;
+        resolve(&mut value, &numbers)
+            .map_err(|wanted| format!("variants.toml: [{name}]: there is no {wanted} in [numbers] or [lists]"))?;
         let kernel: Kernel = value.try_into().map_err(|e| format!("variants.toml: [{name}]: {e}"))?;
         if kernel.feature.as_ref().is_none_or(|feature| (wanted.feature)(feature)) {
             variants.extend(expand(&env, &name, &kernel, wanted)?);
@@ -194,9 +208,11 @@ pub fn assemble(shaders: &Path, wanted: &Wanted) -> Result<Shaders, String> {
 /// Name -> the texts that "$name" stands for in an array.
 type Lists = BTreeMap<String, Vec<String>>;
 
-/// Puts the texts of a list in the place of "$name" in an array, and in the place of a table of an array that says `key = "$name"` one for each text.
+/// Puts the texts of a list in the place of "$name" in an array, and in the place of a table of an array that says
+/// `key = "$name"` one for each text.
 fn spread(value: &mut toml::Value, lists: &Lists) {
-    let list = |value: &toml::Value| value.as_str().and_then(|text| text.strip_prefix('$')).and_then(|name| lists.get(name));
+    let list =
+        |value: &toml::Value| value.as_str().and_then(|text| text.strip_prefix('$')).and_then(|name| lists.get(name));
     match value {
         toml::Value::Array(values) => {
             *values = std::mem::take(values)
@@ -205,9 +221,18 @@ fn spread(value: &mut toml::Value, lists: &Lists) {
                     if let Some(texts) = list(&value) {
                         return texts.iter().map(|text| text.as_str().into()).collect();
                     }
-                    let named = value.as_table().and_then(|table| table.iter().find_map(|(key, value)| Some((key.clone(), list(value)?))));
+                    let named = value
+                        .as_table()
+                        .and_then(|table| table.iter().find_map(|(key, value)| Some((key.clone(), list(value)?))));
                     let (Some((key, texts)), toml::Value::Table(table)) = (named, &value) else { return vec![value] };
-                    let with = |text: &String| table.clone().into_iter().chain([(key.clone(), text.as_str().into())]).collect::<toml::Table>().into();
+                    let with = |text: &String| {
+                        table
+                            .clone()
+                            .into_iter()
+                            .chain([(key.clone(), text.as_str().into())])
+                            .collect::<toml::Table>()
+                            .into()
+                    };
                     texts.iter().map(with).collect()
                 })
                 .collect();
@@ -243,7 +268,10 @@ fn templates(shaders: &Path) -> Result<Templates, String> {
             let file = entry.map_err(|e| format!("{}: {e}", path.display()))?.path();
             if file.extension().is_some_and(|x| x == "wgsl") {
                 let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-                let name = file.file_name().and_then(|n| n.to_str()).ok_or_else(|| format!("{}: not a UTF-8 name", file.display()))?;
+                let name = file
+                    .file_name()
+                    .and_then(|n| n.to_str())
+                    .ok_or_else(|| format!("{}: not a UTF-8 name", file.display()))?;
                 found.push((format!("{folder}{name}"), text));
             }
         }
@@ -256,19 +284,27 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel, wanted: &Wanted) -> Re
     let template = env.get_template(&kernel.source).map_err(|e| format!("variants.toml: [{name}]: {e:#}"))?;
     let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
     for (axis, values) in &axes {
-        combinations =
-            combinations.into_iter().flat_map(|c| values.iter().map(move |v| c.iter().cloned().chain([(axis.clone(), v.clone())]).collect())).collect();
+        combinations = combinations
+            .into_iter()
+            .flat_map(|c| values.iter().map(move |v| c.iter().cloned().chain([(axis.clone(), v.clone())]).collect()))
+            .collect();
     }
     let mut seen: HashMap<String, String> = HashMap::new();
     let mut out = Vec::new();
     for axes in combinations {
-        let excluded = |rule: &BTreeMap<String, String>| rule.iter().all(|(k, v)| axes.iter().any(|(a, b)| a == k && b == v));
+        let excluded =
+            |rule: &BTreeMap<String, String>| rule.iter().all(|(k, v)| axes.iter().any(|(a, b)| a == k && b == v));
         if kernel.exclude.iter().any(excluded) {
             continue;
         }
-        let variant = if axes.is_empty() { "default".to_owned() } else { axes.iter().map(|a| a.1.as_str()).collect::<Vec<_>>().join("-") };
+        let variant = if axes.is_empty() {
+            "default".to_owned()
+        } else {
+            axes.iter().map(|a| a.1.as_str()).collect::<Vec<_>>().join("-")
+        };
         let label = format!("kernel {name} variant {variant}");
-        let (workgroup, rows) = (of("workgroup", &label, &kernel.workgroup, &axes)?, of("rows", &label, &kernel.rows, &axes)?);
+        let (workgroup, rows) =
+            (of("workgroup", &label, &kernel.workgroup, &axes)?, of("rows", &label, &kernel.rows, &axes)?);
         let lanes = lanes(&axes, kernel);
         let mut tile = of("tile", &label, &kernel.tile, &axes)?;
         if let (None, Some(workgroup), Some(rows)) = (tile, workgroup, rows) {
@@ -288,7 +324,9 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel, wanted: &Wanted) -> Re
         let marked = marked(&template.render(values).map_err(|e| format!("{}; in {label}", blame(&e)))?);
         let source = strip(&marked);
         if let Some(twin) = seen.insert(source.clone(), variant.clone()) {
-            return Err(format!("kernel {name}: variants {twin} and {variant} have the same text: an axis does nothing"));
+            return Err(format!(
+                "kernel {name}: variants {twin} and {variant} have the same text: an axis does nothing"
+            ));
         }
         out.push(Assembled {
             kernel: name.to_owned(),
@@ -309,11 +347,14 @@ fn expand(env: &Environment, name: &str, kernel: &Kernel, wanted: &Wanted) -> Re
     Ok(out)
 }
 
-/// How many invocations share a row: the number in `sg32` or `wg32`; 0 for a kernel whose `reduce` axis has no such value.
+/// How many invocations share a row: the number in `sg32` or `wg32`; 0 for a kernel whose `reduce` axis has no such
+/// value.
 fn lanes(axes: &[(String, String)], kernel: &Kernel) -> u32 {
     let number = |value: &str| value.strip_prefix("sg").or(value.strip_prefix("wg")).and_then(|n| n.parse().ok());
     let Some((_, value)) = axes.iter().find(|a| a.0 == "reduce") else { return 0 };
-    let numbered = kernel.axes["reduce"].as_array().is_some_and(|values| values.iter().any(|v| v.as_str().and_then(number).is_some()));
+    let numbered = kernel.axes["reduce"]
+        .as_array()
+        .is_some_and(|values| values.iter().any(|v| v.as_str().and_then(number).is_some()));
     number(value).unwrap_or(if numbered { LANES_WITHOUT_SUBGROUPS } else { 0 })
 }
 
@@ -321,7 +362,8 @@ fn lanes(axes: &[(String, String)], kernel: &Kernel) -> u32 {
 fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, String> {
     let mut axes = Vec::new();
     for (axis, values) in &kernel.axes {
-        let values: Vec<String> = values.clone().try_into().map_err(|e| format!("variants.toml: [{name}] axes.{axis}: {e}"))?;
+        let values: Vec<String> =
+            values.clone().try_into().map_err(|e| format!("variants.toml: [{name}] axes.{axis}: {e}"))?;
         let known: &[&str] = match axis.as_str() {
             // A weight type is what has a file in shaders/common, which the template includes.
             "weight" => &[],
@@ -336,7 +378,10 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
             _ => return Err(format!("variants.toml: [{name}]: unknown axis {axis}; known: {}", AXES.join(", "))),
         };
         if let Some(value) = values.iter().find(|v| !known.is_empty() && !known.contains(&v.as_str())) {
-            return Err(format!("variants.toml: [{name}] axes.{axis}: unknown value {value}; known: {}", known.join(", ")));
+            return Err(format!(
+                "variants.toml: [{name}] axes.{axis}: unknown value {value}; known: {}",
+                known.join(", ")
+            ));
         }
         axes.push((axis.clone(), values));
     }

@@ -1,6 +1,6 @@
-//! The kernel table as Rust: `OUT_DIR/kernels.rs`. Variants are rendered again where they are compiled: their texts would be most of what a page
-//! downloads. Those that differ in the weight type alone are one entry: there are ten types for every other number. One WGSL file a variant lies
-//! beside the table, for tools that check shaders.
+//! The kernel table as Rust: `OUT_DIR/kernels.rs`. Variants are rendered again where they are compiled: their texts
+//! would be most of what a page downloads. Those that differ in the weight type alone are one entry: there are ten
+//! types for every other number. One WGSL file a variant lies beside the table, for tools that check shaders.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -9,7 +9,12 @@ use std::path::Path;
 use crate::assemble::{Argument, Assembled, Numbers, Templates};
 use crate::reflect::Reflection;
 
-pub fn write(table: &[(Assembled, Reflection)], templates: &Templates, numbers: &Numbers, out: &Path) -> Result<(), String> {
+pub fn write(
+    table: &[(Assembled, Reflection)],
+    templates: &Templates,
+    numbers: &Numbers,
+    out: &Path,
+) -> Result<(), String> {
     let folder = out.join("wgsl");
     // A variant that no longer exists must not stay behind for tools that read the folder.
     if folder.exists() {
@@ -28,14 +33,27 @@ pub fn write(table: &[(Assembled, Reflection)], templates: &Templates, numbers: 
         let file = format!("{}.{}.wgsl", v.kernel, v.name);
         let path = folder.join(&file);
         std::fs::write(&path, &v.source).map_err(|e| format!("{}: {e}", path.display()))?;
-        let bindings: String =
-            r.bindings.iter().map(|(slot, name, kind)| format!("Binding {{ slot: {slot}, name: {name:?}, kind: BindingKind::{kind} }}, ")).collect();
-        let overrides: String =
-            r.overrides.iter().map(|(name, default, ty)| format!("Override {{ name: {name:?}, default: {default:?}, ty: OverrideType::{ty} }}, ")).collect();
-        let context: String = v.context.iter().map(|(key, value)| format!("({key:?}, Argument::{}), ", argument(value))).collect();
+        let bindings: String = r
+            .bindings
+            .iter()
+            .map(|(slot, name, kind)| {
+                format!("Binding {{ slot: {slot}, name: {name:?}, kind: BindingKind::{kind} }}, ")
+            })
+            .collect();
+        let overrides: String = r
+            .overrides
+            .iter()
+            .map(|(name, default, ty)| {
+                format!("Override {{ name: {name:?}, default: {default:?}, ty: OverrideType::{ty} }}, ")
+            })
+            .collect();
+        let context: String =
+            v.context.iter().map(|(key, value)| format!("({key:?}, Argument::{}), ", argument(value))).collect();
         let (weight, axes) = match v.axes.as_slice() {
             [(axis, weight), rest @ ..] if axis == "weight" => (Some(weight.as_str()), rest),
-            axes if axes.iter().any(|(axis, _)| axis == "weight") => return Err(format!("{}: weight is not its first axis", v.label())),
+            axes if axes.iter().any(|(axis, _)| axis == "weight") => {
+                return Err(format!("{}: weight is not its first axis", v.label()));
+            }
             axes => (None, axes),
         };
         let family = format!(
@@ -58,7 +76,11 @@ pub fn write(table: &[(Assembled, Reflection)], templates: &Templates, numbers: 
     // Which kernels these are: what was found out about others does not count for them.
     let mut hasher = DefaultHasher::new();
     table.iter().for_each(|(v, _)| (&v.kernel, &v.name, &v.source).hash(&mut hasher));
-    let _ = writeln!(code, "/// Differs where any variant's text differs.\npub const EDITION: &str = \"{:016x}\";", hasher.finish());
+    let _ = writeln!(
+        code,
+        "/// Differs where any variant's text differs.\npub const EDITION: &str = \"{:016x}\";",
+        hasher.finish()
+    );
     let _ = writeln!(code, "static TEMPLATES: &[(&str, &str)] = &{templates:?};");
     let values: Vec<(&str, u32)> = numbers.iter().map(|(name, number)| (name.as_str(), number.is)).collect();
     let _ = writeln!(code, "static NUMBERS: &[(&str, u32)] = &{values:?};");

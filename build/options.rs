@@ -1,5 +1,5 @@
-//! options.toml as Rust: `OUT_DIR/options/HOLDER.rs`, a struct for each holder with its defaults and its rows, which the module that is about it
-//! includes. src/base/options.rs says what rows are.
+//! options.toml as Rust: `OUT_DIR/options/HOLDER.rs`, a struct for each holder with its defaults and its rows, which
+//! the module that is about it includes. src/base/options.rs says what rows are.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -68,7 +68,8 @@ pub fn write(table: &Path, out: &Path) -> Result<(), String> {
         let rows: toml::Table = rows.try_into().map_err(|e| format!("options.toml: {section}: {e}"))?;
         for (name, row) in rows {
             let row: Row = row.try_into().map_err(|e| format!("options.toml: {section}.{name}: {e}"))?;
-            let js = matches!(row.kind.as_str(), "callback" | "signal" | "control" | "model" | "file" | "worker") || row.only.as_deref() == Some("js");
+            let js = matches!(row.kind.as_str(), "callback" | "signal" | "control" | "model" | "file" | "worker")
+                || row.only.as_deref() == Some("js");
             let holder = row.holder.clone().unwrap_or_else(|| section.clone());
             match holders.get_mut(holder.as_str()) {
                 _ if js => {}
@@ -98,7 +99,8 @@ pub fn write(table: &Path, out: &Path) -> Result<(), String> {
 
 /// A struct, its default and what it is as rows.
 fn holder(rows: &[(String, Row)], name: &str, derives: &str, about: &str) -> Result<String, String> {
-    let (mut fields, mut defaults, mut table, mut set, mut get) = (String::new(), String::new(), String::new(), String::new(), String::new());
+    let (mut fields, mut defaults, mut table, mut set, mut get) =
+        (String::new(), String::new(), String::new(), String::new(), String::new());
     // A row's number is its place, in a page too: what is not there comes last.
     let (ours, everybodys): (Vec<_>, Vec<_>) = rows.iter().partition(|(_, row)| row.only.is_some());
     for (option, row) in everybodys.into_iter().chain(ours) {
@@ -277,10 +279,16 @@ impl Row {
         };
         Ok(match self.kind.as_str() {
             "number" => format!("{kind}Number({})", bounds()?),
-            "whole" => format!("{kind}Whole {{ least: {}, most: {} }}", self.least.unwrap_or(0.0), self.most.unwrap_or(MOST)),
+            "whole" => {
+                format!("{kind}Whole {{ least: {}, most: {} }}", self.least.unwrap_or(0.0), self.most.unwrap_or(MOST))
+            }
             "flag" => format!("{kind}Flag"),
             "text" => format!("{kind}Text"),
-            "texts" => format!("{kind}Texts {{ most: {}, bytes: {} }}", self.most.unwrap_or(MOST), self.bytes.unwrap_or(u64::from(u32::MAX))),
+            "texts" => format!(
+                "{kind}Texts {{ most: {}, bytes: {} }}",
+                self.most.unwrap_or(MOST),
+                self.bytes.unwrap_or(u64::from(u32::MAX))
+            ),
             "name" => format!("{kind}Name(&{:?})", self.names),
             "biases" => format!("{kind}Biases({})", bounds()?),
             "variants" => format!("{kind}Variants"),
@@ -297,7 +305,9 @@ impl Row {
             "number" => "given.number() as f32".into(),
             "whole" => format!("given.number() as {}", self.r#type.as_deref().unwrap_or("u32")),
             "flag" => "given.flag()".into(),
-            "name" if self.r#type.is_some() => format!("{}::parse(&given.text())?", self.r#type.as_deref().unwrap_or_default()),
+            "name" if self.r#type.is_some() => {
+                format!("{}::parse(&given.text())?", self.r#type.as_deref().unwrap_or_default())
+            }
             "text" | "name" => "given.text()".into(),
             "texts" => "given.texts()".into(),
             "biases" => "given.biases()".into(),
@@ -319,13 +329,16 @@ impl Row {
             "name" if self.r#type.is_some() => format!("{given}Text(x.name().to_owned())"),
             "text" | "name" => format!("{given}Text(x)"),
             "texts" => format!("{given}Json(x.into())"),
-            "biases" => format!("{given}Pairs(x.into_iter().map(|(id, bias)| (id.to_string(), bias.into())).collect())"),
+            "biases" => {
+                format!("{given}Pairs(x.into_iter().map(|(id, bias)| (id.to_string(), bias.into())).collect())")
+            }
             "variants" => format!("{given}Pairs(x.into_iter().map(|(of, name)| (of, name.into())).collect())"),
             "object" => format!("{given}Json(Value::Object(x))"),
             "scaled" => format!("{given}Json(x.json())"),
             _ => format!("{given}Json(x)"),
         };
-        let copied = matches!(self.kind.as_str(), "number" | "whole" | "flag") || self.kind == "name" && self.r#type.is_some();
+        let copied =
+            matches!(self.kind.as_str(), "number" | "whole" | "flag") || self.kind == "name" && self.r#type.is_some();
         let value = if copied { field.to_owned() } else { format!("{field}.clone()") };
         match one.strip_suffix("(x)") {
             Some(variant) if self.optional() => format!("{value}.map({variant})"),
@@ -377,7 +390,11 @@ impl Row {
         let unit = self.unit.as_ref().map(|unit| format!(" {unit}")).unwrap_or_default();
         let most = self.most.filter(|most| *most < MOST);
         match (self.kind.as_str(), self.least, self.above, most) {
-            ("texts", ..) => Some(format!("Up to {} of up to {} bytes each.", self.most.unwrap_or(MOST), self.bytes.unwrap_or_default())),
+            ("texts", ..) => Some(format!(
+                "Up to {} of up to {} bytes each.",
+                self.most.unwrap_or(MOST),
+                self.bytes.unwrap_or_default()
+            )),
             ("number" | "whole" | "biases", Some(least), _, Some(most)) => Some(format!("{least} to {most}{unit}.")),
             ("number" | "biases", _, Some(above), Some(most)) => Some(format!("Above {above}, up to {most}.")),
             ("number", _, Some(above), None) => Some(format!("Above {above}.")),

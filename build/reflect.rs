@@ -28,18 +28,29 @@ pub struct Reflection {
 pub fn reflect(variant: &Assembled) -> Result<Reflection, String> {
     let f16 = variant.count("f16") > 0;
     let source = format!("{}const NATIVE_HALVES = true;\n{}", if f16 { "enable f16;\n" } else { "" }, variant.marked);
-    let module = naga::front::wgsl::parse_str(&source).map_err(|e| refused(variant, &source, e.location(&source), &e.emit_to_string(&source)))?;
-    let mut validator = Validator::new(ValidationFlags::all(), Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16 | Capabilities::SHADER_FLOAT16_IN_FLOAT32);
-    let info = validator.validate(&module).map_err(|e| refused(variant, &source, e.location(&source), &e.emit_to_string(&source)))?;
+    let module = naga::front::wgsl::parse_str(&source)
+        .map_err(|e| refused(variant, &source, e.location(&source), &e.emit_to_string(&source)))?;
+    let mut validator = Validator::new(
+        ValidationFlags::all(),
+        Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16 | Capabilities::SHADER_FLOAT16_IN_FLOAT32,
+    );
+    let info = validator
+        .validate(&module)
+        .map_err(|e| refused(variant, &source, e.location(&source), &e.emit_to_string(&source)))?;
     let fail = |what: String| Err(format!("{}: {what}", variant.label()));
 
     if let Some(line) = valueless(&source) {
         return fail(format!("{}: a variable without a value; write one, as in `= array<f32, 4>()`", line.trim()));
     }
     if let Some(line) = mixed(&source) {
-        return fail(format!("{}: WGSL wants brackets around what << and >>, or &, | and ^, stand beside", line.trim()));
+        return fail(format!(
+            "{}: WGSL wants brackets around what << and >>, or &, | and ^, stand beside",
+            line.trim()
+        ));
     }
-    let [entry] = &module.entry_points[..] else { return fail(format!("{} entry points, expected one", module.entry_points.len())) };
+    let [entry] = &module.entry_points[..] else {
+        return fail(format!("{} entry points, expected one", module.entry_points.len()));
+    };
     if entry.name != "main" {
         return fail(format!("the entry point is called {}, expected main", entry.name));
     }

@@ -1,5 +1,5 @@
-//! From GGUF or safetensors to shards that load as a copy ([`crate::format::manifest`]): one shard in memory at a time, another on its way to
-//! the disk, and what is finished is not made again after an interruption.
+//! From GGUF or safetensors to shards that load as a copy ([`crate::format::manifest`]): one shard in memory at a time,
+//! another on its way to the disk, and what is finished is not made again after an interruption.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::base::Cancel;
 use crate::blocks::WeightType;
 use crate::error::{Error, Result};
-use crate::format::manifest::{self, ALIGNMENT, Config, File, Hints, Layout, Manifest, SHARD_BYTES, Segment, Tensor, sha256};
+use crate::format::manifest::{
+    self, ALIGNMENT, Config, File, Hints, Layout, Manifest, SHARD_BYTES, Segment, Tensor, sha256,
+};
 use crate::format::{Checkpoint, TensorInfo};
 use crate::layout::BufferId;
 use crate::model::rope::{ROPE_FACTORS, ROPE_FREQS};
@@ -81,19 +83,28 @@ struct Journal {
     shards: Vec<String>,
 }
 
-/// Converts a model into the folder `out`, which is made where it is not there, and returns its manifest. A folder with the remains of a
-/// conversion of the same source is continued.
+/// Converts a model into the folder `out`, which is made where it is not there, and returns its manifest. A folder with
+/// the remains of a conversion of the same source is continued.
 ///
 /// # Errors
-/// `BAD_OPTION` where `out` holds something else, or the source is in shards already; the source's own errors; `STORAGE`; `ABORTED`.
-pub async fn convert(files: &Files, out: &Path, options: Options, progress: &mut dyn FnMut(Converted), cancel: &Cancel) -> Result<Manifest> {
+/// `BAD_OPTION` where `out` holds something else, or the source is in shards already; the source's own errors;
+/// `STORAGE`; `ABORTED`.
+pub async fn convert(
+    files: &Files,
+    out: &Path,
+    options: Options,
+    progress: &mut dyn FnMut(Converted),
+    cancel: &Cancel,
+) -> Result<Manifest> {
     let Options { quantize, shard_bytes } = options;
     if shard_bytes > SHARD_BYTES {
         return Err(Error::bad_option(format!("shards of {shard_bytes} bytes: at most {SHARD_BYTES} are allowed")));
     }
     let checkpoint = Checkpoint::open(files).await?;
     if checkpoint.packed.is_some() {
-        return Err(Error::bad_option("the model is in shards already: it loads as it is; to quantize it otherwise convert its GGUF or safetensors files"));
+        return Err(Error::bad_option(
+            "the model is in shards already: it loads as it is; to quantize it otherwise convert its GGUF or safetensors files",
+        ));
     }
     // What would not load is not worth converting.
     Tokenizer::open(&checkpoint)?;
@@ -102,7 +113,10 @@ pub async fn convert(files: &Files, out: &Path, options: Options, progress: &mut
         buffers += 1;
         BufferId(buffers - 1)
     };
-    let model = model::open(&checkpoint, &mut Reserve { max_binding: u64::MAX, quantize, pooling: AskedPooling::Auto, buffer: &mut buffer })?;
+    let model = model::open(
+        &checkpoint,
+        &mut Reserve { max_binding: u64::MAX, quantize, pooling: AskedPooling::Auto, buffer: &mut buffer },
+    )?;
     if let Some(recipe) = quantize
         && crate::weights::conversions(&checkpoint, &model.matrices())?.is_empty()
     {
@@ -123,8 +137,16 @@ pub async fn convert(files: &Files, out: &Path, options: Options, progress: &mut
         parameters: checkpoint.tensors.values().map(TensorInfo::elements).sum(),
         config,
         tokenizer: File { file: manifest::TOKENIZER.into(), bytes: tokenizer.len() as u64, sha256: sha256(&tokenizer) },
-        template: templates.iter().flat_map(TemplateSource::iter).map(|(name, text)| (name.to_owned(), text.to_owned())).collect(),
-        shards: hashes.into_iter().enumerate().map(|(i, sha256)| File { file: name(i), bytes: shards[i], sha256 }).collect(),
+        template: templates
+            .iter()
+            .flat_map(TemplateSource::iter)
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .collect(),
+        shards: hashes
+            .into_iter()
+            .enumerate()
+            .map(|(i, sha256)| File { file: name(i), bytes: shards[i], sha256 })
+            .collect(),
         tensors: tensors.into_iter().map(Planned::described).collect(),
         hints: Hints::default(),
     };
@@ -149,32 +171,47 @@ async fn fingerprint(checkpoint: &Checkpoint, options: Options) -> Result<String
 }
 
 /// Every tensor that the model reads, in the order in which a loader reads them, and the length of each shard.
-fn lay_out<'a>(checkpoint: &'a Checkpoint, model: &dyn model::Model, shard_bytes: u64) -> Result<(Vec<Planned<'a>>, Vec<u64>)> {
+fn lay_out<'a>(
+    checkpoint: &'a Checkpoint,
+    model: &dyn model::Model,
+    shard_bytes: u64,
+) -> Result<(Vec<Planned<'a>>, Vec<u64>)> {
     let mut order: IndexMap<&str, Option<Matrix>> = IndexMap::new();
-    let vectors = model.vectors().iter().flat_map(|(_, source)| &source.parts).filter_map(|part| part.tensor.as_deref());
-    let rope = [ROPE_FREQS, ROPE_FACTORS[0], ROPE_FACTORS[1]].into_iter().filter(|name| checkpoint.tensors.contains_key(*name));
+    let vectors =
+        model.vectors().iter().flat_map(|(_, source)| &source.parts).filter_map(|part| part.tensor.as_deref());
+    let rope = [ROPE_FREQS, ROPE_FACTORS[0], ROPE_FACTORS[1]]
+        .into_iter()
+        .filter(|name| checkpoint.tensors.contains_key(*name));
     order.extend(rope.chain(vectors).map(|name| (name, None)));
     let matrices = model.matrices();
     for matrix in &matrices {
         for slice in matrix.parts.iter().flat_map(|part| &part.slices) {
             let rows = (checkpoint.tensor(&slice.tensor)?.elements() / matrix.k as u64) as usize;
-            order.insert(&slice.tensor, Some(Matrix { kind: slice.kind, k: matrix.k, rows, columns: slice.transposed }));
+            order
+                .insert(&slice.tensor, Some(Matrix { kind: slice.kind, k: matrix.k, rows, columns: slice.transposed }));
         }
     }
     let (mut shards, mut planned) = (vec![0u64], Vec::new());
     for (name, matrix) in order {
         let info = checkpoint.tensor(name)?;
         let mut segments = Vec::new();
-        let (mut left, row_blocks) = matrix.map_or((1, 0), |m| (m.rows as u64, m.k.div_ceil(crate::blocks::BLOCK) as u64));
+        let (mut left, row_blocks) =
+            matrix.map_or((1, 0), |m| (m.rows as u64, m.k.div_ceil(crate::blocks::BLOCK) as u64));
         while left > 0 {
             let at = shards.len() - 1;
             let offset = shards[at].next_multiple_of(ALIGNMENT);
             let room = shard_bytes.saturating_sub(offset);
-            let bytes = |rows: u64| matrix.map_or(Some(info.bytes), |m| manifest::segment_bytes(m.kind, rows, row_blocks)).unwrap_or(u64::MAX);
+            let bytes = |rows: u64| {
+                matrix
+                    .map_or(Some(info.bytes), |m| manifest::segment_bytes(m.kind, rows, row_blocks))
+                    .unwrap_or(u64::MAX)
+            };
             let rows = most(left, |rows| bytes(rows) <= room);
             if rows == 0 {
                 if shards[at] == 0 {
-                    return Err(Error::unsupported(format!("a row of tensor {name} is larger than a shard of {shard_bytes} bytes")));
+                    return Err(Error::unsupported(format!(
+                        "a row of tensor {name} is larger than a shard of {shard_bytes} bytes"
+                    )));
                 }
                 shards.push(0);
                 continue;
@@ -228,10 +265,16 @@ impl Planned<'_> {
         };
         let dtype = self.info.dtype;
         let turned = match columns {
-            true => Some(crate::weights::transpose(&checkpoint.read(self.info, 0, self.info.bytes as usize).await?, k, dtype.block_bytes() as usize)),
+            true => Some(crate::weights::transpose(
+                &checkpoint.read(self.info, 0, self.info.bytes as usize).await?,
+                k,
+                dtype.block_bytes() as usize,
+            )),
             false => None,
         };
-        let row = dtype.bytes_of(k as u64).ok_or_else(|| Error::bad_model(format!("tensor {}: rows of {k} elements are not whole blocks", self.info.name)))?;
+        let row = dtype.bytes_of(k as u64).ok_or_else(|| {
+            Error::bad_model(format!("tensor {}: rows of {k} elements are not whole blocks", self.info.name))
+        })?;
         let (row, rows) = (row as usize, segment.rows as usize);
         let quants = rows * k.div_ceil(crate::blocks::BLOCK) * kind.quant_words() * 4;
         let (mut wq, mut ws) = place.split_at_mut(quants);
@@ -262,15 +305,27 @@ impl Planned<'_> {
 }
 
 /// [`encode`] on all cores: quantization is arithmetic.
-fn encode_parallel(kind: WeightType, dtype: crate::blocks::DType, raw: &[u8], rows: usize, k: usize, row: usize) -> Result<Vec<crate::blocks::Packed>> {
+fn encode_parallel(
+    kind: WeightType,
+    dtype: crate::blocks::DType,
+    raw: &[u8],
+    rows: usize,
+    k: usize,
+    row: usize,
+) -> Result<Vec<crate::blocks::Packed>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(rows);
     if kind.dtype() == dtype || threads == 1 {
         return Ok(vec![encode(kind, dtype, raw, rows, k)?]);
     }
     std::thread::scope(|scope| {
-        let parts = raw.chunks(rows.div_ceil(threads) * row).map(|part| scope.spawn(move || encode(kind, dtype, part, part.len() / row, k)));
+        let parts = raw
+            .chunks(rows.div_ceil(threads) * row)
+            .map(|part| scope.spawn(move || encode(kind, dtype, part, part.len() / row, k)));
         let parts: Vec<_> = parts.collect();
-        parts.into_iter().map(|part| part.join().map_err(|_| Error::internal("a thread that quantizes has panicked"))?).collect()
+        parts
+            .into_iter()
+            .map(|part| part.join().map_err(|_| Error::internal("a thread that quantizes has panicked"))?)
+            .collect()
     })
 }
 
@@ -285,7 +340,10 @@ impl Folder {
     fn open(path: &Path, fingerprint: String, shards: &[u64]) -> Result<Self> {
         fs::create_dir_all(path).map_err(|e| io_error(path, &e))?;
         if path.join(MANIFEST).exists() {
-            return Err(Error::bad_option(format!("{}: holds a model already; remove it, or name another folder", path.display())));
+            return Err(Error::bad_option(format!(
+                "{}: holds a model already; remove it, or name another folder",
+                path.display()
+            )));
         }
         let mut journal = Journal { version: 1, fingerprint, shards: Vec::new() };
         match fs::read(path.join(JOURNAL)) {
@@ -321,7 +379,11 @@ impl Folder {
     }
 
     fn keep_journal(&self) -> Result<()> {
-        put(&self.path, JOURNAL, &serde_json::to_vec(&self.journal).map_err(|e| Error::internal(format!("{JOURNAL}: {e}")))?)
+        put(
+            &self.path,
+            JOURNAL,
+            &serde_json::to_vec(&self.journal).map_err(|e| Error::internal(format!("{JOURNAL}: {e}")))?,
+        )
     }
 
     /// Makes the shards that are not there and returns the hashes of all.
@@ -349,7 +411,10 @@ impl Folder {
                     let mut row = 0;
                     for segment in &tensor.segments {
                         if segment.shard == i {
-                            tensor.pack(checkpoint, row, segment, &mut shard).await.map_err(|e| e.at(&tensor.info.name))?;
+                            tensor
+                                .pack(checkpoint, row, segment, &mut shard)
+                                .await
+                                .map_err(|e| e.at(&tensor.info.name))?;
                         }
                         row += segment.rows as usize;
                     }

@@ -2,11 +2,14 @@
 
 use crate::error::{Error, Result};
 
-/// Checks that `name` is a plain file name in characters that every store accepts, so that it cannot lead out of its folder.
+/// Checks that `name` is a plain file name in characters that every store accepts, so that it cannot lead out of its
+/// folder.
 pub fn check_name(name: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.chars().all(plain) {
-        return Err(Error::bad_model(format!("{name:?} is not a file name that can be stored: use letters, digits, '.', '_' and '-', not starting with '.'")));
+        return Err(Error::bad_model(format!(
+            "{name:?} is not a file name that can be stored: use letters, digits, '.', '_' and '-', not starting with '.'"
+        )));
     }
     Ok(())
 }

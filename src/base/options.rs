@@ -1,4 +1,5 @@
-//! What options can be and how they are checked: the engine's side of options.toml, of which build.rs makes the structs and their rows.
+//! What options can be and how they are checked: the engine's side of options.toml, of which build.rs makes the structs
+//! and their rows.
 
 use serde_json::Value;
 
@@ -165,7 +166,10 @@ impl Given {
     pub(crate) fn texts(self) -> Vec<String> {
         match self {
             Self::Text(text) => vec![text],
-            Self::Json(Value::Array(list)) => list.into_iter().filter_map(|item| if let Value::String(text) = item { Some(text) } else { None }).collect(),
+            Self::Json(Value::Array(list)) => list
+                .into_iter()
+                .filter_map(|item| if let Value::String(text) = item { Some(text) } else { None })
+                .collect(),
             _ => Vec::new(),
         }
     }
@@ -212,28 +216,44 @@ impl Row {
         let text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
         // The first of the pairs that is not right, or nothing where there are no pairs at all.
         let pair = |right: &dyn Fn(&str, &Value) -> bool| match given {
-            Given::Pairs(pairs) => pairs.iter().find(|(key, value)| !right(key, value)).map(|(key, value)| Some((key.clone(), value.clone()))),
-            Given::Json(Value::Object(map)) => map.iter().find(|(key, value)| !right(key, value)).map(|(key, value)| Some((key.clone(), value.clone()))),
+            Given::Pairs(pairs) => pairs
+                .iter()
+                .find(|(key, value)| !right(key, value))
+                .map(|(key, value)| Some((key.clone(), value.clone()))),
+            Given::Json(Value::Object(map)) => map
+                .iter()
+                .find(|(key, value)| !right(key, value))
+                .map(|(key, value)| Some((key.clone(), value.clone()))),
             _ => Some(None),
         };
         let (must, right) = match self.kind {
-            Kind::Number(bounds) => (format!("be a number {}", bounds.say()), matches!(given, Given::Number(n) if bounds.hold(*n))),
+            Kind::Number(bounds) => {
+                (format!("be a number {}", bounds.say()), matches!(given, Given::Number(n) if bounds.hold(*n)))
+            }
             Kind::Whole { least, most } => {
-                let right = matches!(given, Given::Number(n) if n.fract() == 0.0 && (least as f64..=most as f64).contains(n));
+                let right =
+                    matches!(given, Given::Number(n) if n.fract() == 0.0 && (least as f64..=most as f64).contains(n));
                 (format!("be a whole number from {least} to {most}"), right)
             }
             Kind::Flag => ("be true or false".into(), matches!(given, Given::Flag(_))),
-            Kind::Text => ("be a text that is not empty".into(), matches!(given, Given::Text(text) if !text.is_empty())),
+            Kind::Text => {
+                ("be a text that is not empty".into(), matches!(given, Given::Text(text) if !text.is_empty()))
+            }
             Kind::Texts { most, bytes } => {
                 let fits = |text: &str| (1..=bytes).contains(&text.len());
                 let right = match given {
                     Given::Text(text) => fits(text),
-                    Given::Json(Value::Array(list)) => list.len() <= most && list.iter().all(|item| item.as_str().is_some_and(fits)),
+                    Given::Json(Value::Array(list)) => {
+                        list.len() <= most && list.iter().all(|item| item.as_str().is_some_and(fits))
+                    }
                     _ => false,
                 };
                 (format!("be a text or a list of up to {most} texts, of 1 to {bytes} bytes each"), right)
             }
-            Kind::Name(names) => (format!("be one of {}", names.join(", ")), matches!(given, Given::Text(text) if names.contains(&text.as_str()))),
+            Kind::Name(names) => (
+                format!("be one of {}", names.join(", ")),
+                matches!(given, Given::Text(text) if names.contains(&text.as_str())),
+            ),
             Kind::Biases(bounds) => {
                 let must = format!("map token ids to numbers {}", bounds.say());
                 let id = |key: &str| !key.starts_with('+') && key.parse::<u32>().is_ok();
@@ -247,7 +267,8 @@ impl Row {
                     Given::Text(text) => !text.is_empty(),
                     Given::Json(Value::Object(map)) => {
                         let known = map.keys().all(|key| key == "name" || key == "scale");
-                        let scale = map.get("scale").is_none_or(|scale| scale.as_f64().is_some_and(|scale| bounds.hold(scale)));
+                        let scale =
+                            map.get("scale").is_none_or(|scale| scale.as_f64().is_some_and(|scale| bounds.hold(scale)));
                         known && scale && map.get("name").is_some_and(text)
                     }
                     _ => false,
@@ -256,7 +277,10 @@ impl Row {
             }
             Kind::Variants => ("map operations to names of variants".into(), pair(&|_, name| text(name)).is_none()),
             Kind::Object => ("be an object".into(), matches!(given, Given::Json(Value::Object(_)))),
-            Kind::Objects => ("be a list of objects".into(), matches!(given, Given::Json(Value::Array(list)) if list.iter().all(Value::is_object))),
+            Kind::Objects => (
+                "be a list of objects".into(),
+                matches!(given, Given::Json(Value::Array(list)) if list.iter().all(Value::is_object)),
+            ),
         };
         (!right).then(|| format!("must {must}, not {}", given.say()))
     }

@@ -49,7 +49,8 @@ pub struct Progress {
     pub phase: Phase,
     /// Bytes done so far (pipelines in [`Phase::Compile`], tokens in [`Phase::Prompt`]).
     pub loaded: u64,
-    /// Bytes in all (or pipelines, or tokens); 0 while not known. Of a folder: of the files whose length is known by now.
+    /// Bytes in all (or pipelines, or tokens); 0 while not known. Of a folder: of the files whose length is known by
+    /// now.
     pub total: u64,
     /// The file that is being worked on.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,8 +21,14 @@ pub struct Company {
 }
 
 /// Measures 2, 4 and 8 answers at a time, as far as there is room.
-pub(super) async fn measure(session: &mut Session, prompt: &Input, options: &Options, cancel: &Cancel) -> Result<Vec<Company>> {
-    let sampling = SamplingOptions { temperature: f32::from(u8::from(options.sampled)), ..SamplingOptions::default() }.parameters(&[], decode::RING)?;
+pub(super) async fn measure(
+    session: &mut Session,
+    prompt: &Input,
+    options: &Options,
+    cancel: &Cancel,
+) -> Result<Vec<Company>> {
+    let sampling = SamplingOptions { temperature: f32::from(u8::from(options.sampled)), ..SamplingOptions::default() }
+        .parameters(&[], decode::RING)?;
     let room = (session.sizes().slots as usize).min(MOST_TOGETHER);
     let sequences: Vec<SequenceId> = (0..room).map(|_| session.states_mut().begin_another()).collect();
     let mut measured = Vec::new();
@@ -41,7 +47,14 @@ pub(super) async fn measure(session: &mut Session, prompt: &Input, options: &Opt
             let mut members: Vec<Member<'_>> = sequences
                 .iter()
                 .zip(&texts)
-                .map(|(sequence, text)| Member { sequence: *sequence, text, sampling, limit: options.gen_tokens, cancel, on_tokens: Box::new(|_| true) })
+                .map(|(sequence, text)| Member {
+                    sequence: *sequence,
+                    text,
+                    sampling,
+                    limit: options.gen_tokens,
+                    cancel,
+                    on_tokens: Box::new(|_| true),
+                })
                 .collect();
             let stretch = session.together(&mut members, options.load.chunk, &|| false).await?;
             drop(members);

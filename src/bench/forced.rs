@@ -1,4 +1,5 @@
-//! What forcing answers into a form costs: free and forced decoding in turns, over a vocabulary that is made up in the likeness of real ones.
+//! What forcing answers into a form costs: free and forced decoding in turns, over a vocabulary that is made up in the
+//! likeness of real ones.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -24,7 +25,8 @@ pub struct Forced {
     pub bytes: usize,
     /// Compiling it, ms.
     pub compile_ms: f64,
-    /// What the first forced answer takes longer than a free one: kernels are compiled and tested, grammar and vocabulary uploaded; ms.
+    /// What the first forced answer takes longer than a free one: kernels are compiled and tested, grammar and
+    /// vocabulary uploaded; ms.
     pub first_ms: f64,
     /// Tokens a second without the grammar, median.
     pub free_tok_s: f64,
@@ -39,7 +41,13 @@ pub struct Forced {
 }
 
 /// Measures both in turns.
-pub async fn measure(session: &mut Session, prompt: &Input, options: &Options, compiler: &dyn Compiler, cancel: &Cancel) -> Result<Forced> {
+pub async fn measure(
+    session: &mut Session,
+    prompt: &Input,
+    options: &Options,
+    compiler: &dyn Compiler,
+    cancel: &Cancel,
+) -> Result<Forced> {
     // An answer that does not end, and goes through keys, texts, numbers, lists and choices.
     let item = json!({
         "type": "object",
@@ -108,8 +116,8 @@ pub async fn measure(session: &mut Session, prompt: &Input, options: &Options, c
     })
 }
 
-/// Single bytes, numbers, runs of white space and punctuation, what JSON is made of, words with and without a space before them, and other scripts; the
-/// lengths are those of byte-level vocabularies: 6 bytes on average, 64 at most.
+/// Single bytes, numbers, runs of white space and punctuation, what JSON is made of, words with and without a space
+/// before them, and other scripts; the lengths are those of byte-level vocabularies: 6 bytes on average, 64 at most.
 fn vocabulary(v: usize) -> Vocabulary {
     let mut random = Random::new("a vocabulary");
     let mut seen: HashSet<Vec<u8>> = HashSet::new();

@@ -23,7 +23,13 @@ pub struct Idle {
 }
 
 /// Measures both in turns.
-pub(super) async fn measure(session: &mut Session, ids: &Input, options: &Options, report: &dyn Fn(Status), cancel: &Cancel) -> Result<Idle> {
+pub(super) async fn measure(
+    session: &mut Session,
+    ids: &Input,
+    options: &Options,
+    report: &dyn Fn(Status),
+    cancel: &Cancel,
+) -> Result<Idle> {
     let mut of = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
     for run in 0..options.runs {
         let step = Measuring { phase: Phase::Idle, loaded: run, total: options.runs, tokens: None };

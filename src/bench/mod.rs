@@ -1,4 +1,5 @@
-//! Speed, measured with the engine's own decode loop: random weights in true shapes, wall clock after a warm-up, medians of several runs.
+//! Speed, measured with the engine's own decode loop: random weights in true shapes, wall clock after a warm-up,
+//! medians of several runs.
 
 mod company;
 mod forced;
@@ -228,8 +229,15 @@ const STABLE: f64 = 0.05;
 const MOST_WARM_UP: u32 = 8;
 const LEAST_WARM_UP_MS: f64 = 300.0;
 
-/// Loads a model, or random weights in a shape where none is given, and measures. `compiler`: of grammars, where they are asked for.
-pub async fn run(options: &Options, model: Option<&Files>, compiler: Option<&dyn Compiler>, report: &dyn Fn(Status), cancel: &Cancel) -> Result<Report> {
+/// Loads a model, or random weights in a shape where none is given, and measures. `compiler`: of grammars, where they
+/// are asked for.
+pub async fn run(
+    options: &Options,
+    model: Option<&Files>,
+    compiler: Option<&dyn Compiler>,
+    report: &dyn Fn(Status),
+    cancel: &Cancel,
+) -> Result<Report> {
     let progress = &|progress| report(Status::Load(progress));
     let measuring = |phase, loaded, total| report(Status::Measure(Measuring { phase, loaded, total, tokens: None }));
     options.check()?;
@@ -246,7 +254,8 @@ pub async fn run(options: &Options, model: Option<&Files>, compiler: Option<&dyn
     let load = LoadOptions { context: Some(context), cache_start: Some(context), ..options.load.clone() };
     let (mut session, self_test) = match model {
         Some(_) => {
-            let (session, self_test, _) = open_session(&checkpoint, &load, None, open_device(&load, cancel).await?, progress, cancel).await?;
+            let (session, self_test, _) =
+                open_session(&checkpoint, &load, None, open_device(&load, cancel).await?, progress, cancel).await?;
             (session, self_test)
         }
         None => {
@@ -293,9 +302,12 @@ pub async fn run(options: &Options, model: Option<&Files>, compiler: Option<&dyn
     } else {
         Vec::new()
     };
-    let idle = if options.idle { Some(idle::measure(&mut session, &ids, options, report, cancel).await?) } else { None };
+    let idle =
+        if options.idle { Some(idle::measure(&mut session, &ids, options, report, cancel).await?) } else { None };
     let forced = match compiler {
-        Some(compiler) if options.grammar => Some(forced::measure(&mut session, &ids, options, compiler, cancel).await?),
+        Some(compiler) if options.grammar => {
+            Some(forced::measure(&mut session, &ids, options, compiler, cancel).await?)
+        }
         None if options.grammar => return Err(Error::bad_option("grammar: there is no compiler of grammars")),
         _ => None,
     };
@@ -308,12 +320,15 @@ pub async fn run(options: &Options, model: Option<&Files>, compiler: Option<&dyn
     let position = options.prompt + options.gen_tokens / 2;
     let bytes_per_token: u64 = session.plans()[Pass::Decode].steps.iter().map(|s| s.bytes_at(position)).sum();
     let profile = if options.profile { session.profile(position, streaming_gb_s).await? } else { Vec::new() };
-    let prefill_profile = if options.profile { session.profile_prefill(options.prompt, u32::MAX).await? } else { Vec::new() };
+    let prefill_profile =
+        if options.profile { session.profile_prefill(options.prompt, u32::MAX).await? } else { Vec::new() };
     let few_rows = if options.profile { session.profile_few(options.prompt).await? } else { Vec::new() };
     let step_rows = if options.rows { session.profile_steps(position).await? } else { Vec::new() };
     let kernels = if options.kernel_bench {
         let filter = options.kernel_filter.as_deref().unwrap_or_default();
-        session.kernel_bench(position, streaming_gb_s, filter, &|done, of| measuring(Phase::Kernels, done, of), cancel).await?
+        session
+            .kernel_bench(position, streaming_gb_s, filter, &|done, of| measuring(Phase::Kernels, done, of), cancel)
+            .await?
     } else {
         Vec::new()
     };
@@ -378,12 +393,15 @@ fn median(mut values: Vec<f64>) -> f64 {
 async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel) -> Result<Vec<SecondTurn>> {
     let vocab = session.model().config().vocab as u32;
     let sampling = SamplingOptions::default().parameters(&[], decode::RING)?;
-    let mut measured = FIRST_TURNS.map(|after| (SecondTurn { after, tokens: TURN, cached: 0, ttft_ms: 0.0 }, Vec::new()));
+    let mut measured =
+        FIRST_TURNS.map(|after| (SecondTurn { after, tokens: TURN, cached: 0, ttft_ms: 0.0 }, Vec::new()));
     // The first round warms up.
     for run in 0..=options.runs {
         for (turn, times) in &mut measured {
             cancel.check()?;
-            let mut text = Input::from((0..turn.after).map(|i| (i + run).wrapping_mul(2_654_435_761) % vocab).collect::<Vec<u32>>());
+            let mut text = Input::from(
+                (0..turn.after).map(|i| (i + run).wrapping_mul(2_654_435_761) % vocab).collect::<Vec<u32>>(),
+            );
             let first = Run {
                 sequence: FIRST,
                 prompt: &text,
@@ -422,9 +440,17 @@ async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel)
     Ok(measured.into_iter().map(|(turn, times)| SecondTurn { ttft_ms: median(times), ..turn }).collect())
 }
 
-async fn one(session: &mut Session, prompt: &Input, options: &Options, report: &dyn Fn(Status), step: Measuring, cancel: &Cancel) -> Result<BenchRun> {
+async fn one(
+    session: &mut Session,
+    prompt: &Input,
+    options: &Options,
+    report: &dyn Fn(Status),
+    step: Measuring,
+    cancel: &Cancel,
+) -> Result<BenchRun> {
     cancel.check()?;
-    let sampling = SamplingOptions { temperature: f32::from(u8::from(options.sampled)), ..SamplingOptions::default() }.parameters(&[], decode::RING)?;
+    let sampling = SamplingOptions { temperature: f32::from(u8::from(options.sampled)), ..SamplingOptions::default() }
+        .parameters(&[], decode::RING)?;
     report(Status::Measure(step));
     let mut arrivals: Vec<(f64, u32)> = Vec::new();
     let mut reported = now_ms();
@@ -451,7 +477,10 @@ async fn one(session: &mut Session, prompt: &Input, options: &Options, report: &
                 let (began, first) = arrivals[0];
                 if now - reported >= REPORT_MS && arrivals.len() > 1 {
                     reported = now;
-                    report(Status::Measure(Measuring { tokens: Some((so_far, f64::from(so_far - first) * 1000.0 / (now - began))), ..step }));
+                    report(Status::Measure(Measuring {
+                        tokens: Some((so_far, f64::from(so_far - first) * 1000.0 / (now - began))),
+                        ..step
+                    }));
                 }
             }
             true
@@ -459,7 +488,11 @@ async fn one(session: &mut Session, prompt: &Input, options: &Options, report: &
         .await?;
     cancel.check()?;
     if outcome.tokens.len() != options.gen_tokens as usize {
-        return Err(Error::internal(format!("{} tokens were decoded, expected {}", outcome.tokens.len(), options.gen_tokens)));
+        return Err(Error::internal(format!(
+            "{} tokens were decoded, expected {}",
+            outcome.tokens.len(),
+            options.gen_tokens
+        )));
     }
     let mut position = options.prompt;
     let chunks: Vec<Chunk> = arrivals
@@ -469,9 +502,11 @@ async fn one(session: &mut Session, prompt: &Input, options: &Options, report: &
             Chunk { position, tokens: w[1].1, ms: (w[1].0 - w[0].0) / f64::from(w[1].1) }
         })
         .collect();
-    let mut latencies: Vec<f64> = chunks.iter().flat_map(|chunk| std::iter::repeat_n(chunk.ms, chunk.tokens as usize)).collect();
+    let mut latencies: Vec<f64> =
+        chunks.iter().flat_map(|chunk| std::iter::repeat_n(chunk.ms, chunk.tokens as usize)).collect();
     latencies.sort_by(f64::total_cmp);
-    let at = |q: f64| latencies.get((latencies.len() as f64 * q) as usize).or(latencies.last()).copied().unwrap_or_default();
+    let at =
+        |q: f64| latencies.get((latencies.len() as f64 * q) as usize).or(latencies.last()).copied().unwrap_or_default();
     Ok(BenchRun {
         prefill_tok_s: outcome.timings.prefill_tok_s,
         // The first token comes from prefill's logits: the time is that of the others' steps.
@@ -500,7 +535,12 @@ mod plans {
     #[test]
     fn no_kernel_of_any_shape_leaves_most_threads_idle() {
         let features = || vec!["subgroups".into(), "shader-f16".into()];
-        let with = |subgroup: [u32; 2], max_invocations| Caps { features: features(), subgroup, max_invocations, ..Caps::least() };
+        let with = |subgroup: [u32; 2], max_invocations| Caps {
+            features: features(),
+            subgroup,
+            max_invocations,
+            ..Caps::least()
+        };
         let devices = [with([32, 32], 512), with([32, 32], 256), with([8, 32], 256), with([4, 4], 256), Caps::least()];
         let mut idle = Vec::new();
         for (shape, quant) in shapes::SHAPES.iter().flat_map(|s| ["q4_0", "q4_k_m", "q8_0", "f16"].map(|q| (s, q))) {
@@ -508,8 +548,12 @@ mod plans {
             let every = devices.iter().flat_map(|c| [Lane::Fast, Lane::F16, Lane::Float, Lane::Exact].map(|l| (c, l)));
             for (caps, lane) in every.filter(|(c, l)| *l != Lane::F16 || c.f16()) {
                 let mut layout = Layout::default();
-                let mut reserve =
-                    Reserve { max_binding: u64::MAX, quantize: None, pooling: AskedPooling::Auto, buffer: &mut |label, bytes| layout.weight(label, bytes) };
+                let mut reserve = Reserve {
+                    max_binding: u64::MAX,
+                    quantize: None,
+                    pooling: AskedPooling::Auto,
+                    buffer: &mut |label, bytes| layout.weight(label, bytes),
+                };
                 let model = model::open(&checkpoint, &mut reserve).unwrap();
                 let select = Selector::new(caps, lane, None, &[]).unwrap();
                 let sizes = Sizes { rows: 512, capacity: 1152, slots: 1, ring: 32 };
@@ -518,16 +562,28 @@ mod plans {
                     &mut layout,
                     &select,
                     sizes,
-                    Asked { extras: true, grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }), rows: false },
+                    Asked {
+                        extras: true,
+                        grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }),
+                        rows: false,
+                    },
                 )
                 .unwrap();
                 for step in &plans[Pass::Decode].steps {
                     let active = step.active(1088);
                     assert!(active > 0.0 && active <= 1.0 + 1e-9, "{} {}: {active}", shape.name, step.name);
-                    // A window of 128 keys has two splits, which leave most of the sixteen lanes of what merges them idle.
+                    // A window of 128 keys has two splits, which leave most of the sixteen lanes of what merges them
+                    // idle.
                     let of_two = step.variant.kernel == "merge" && active == 2.0 / 16.0 && shape.name == "gpt-oss-20b";
                     if active < 0.5 && !of_two {
-                        idle.push(format!("{} {quant} {} {:?}: {} {} {active:.2}", shape.name, lane.name(), caps.subgroup, step.name, step.variant));
+                        idle.push(format!(
+                            "{} {quant} {} {:?}: {} {} {active:.2}",
+                            shape.name,
+                            lane.name(),
+                            caps.subgroup,
+                            step.name,
+                            step.variant
+                        ));
                     }
                 }
             }
@@ -537,14 +593,26 @@ mod plans {
 
     #[test]
     fn more_rows_of_experts_than_a_dispatch_holds_are_refused() {
-        let checkpoint = shapes::checkpoint(&shapes::find("qwen3-30b-a3b").unwrap(), shapes::Quant::parse("q4_0").unwrap()).unwrap();
+        let checkpoint =
+            shapes::checkpoint(&shapes::find("qwen3-30b-a3b").unwrap(), shapes::Quant::parse("q4_0").unwrap()).unwrap();
         let plan = |rows| {
             let mut layout = Layout::default();
-            let mut reserve =
-                Reserve { max_binding: u64::MAX, quantize: None, pooling: AskedPooling::Auto, buffer: &mut |label, bytes| layout.weight(label, bytes) };
+            let mut reserve = Reserve {
+                max_binding: u64::MAX,
+                quantize: None,
+                pooling: AskedPooling::Auto,
+                buffer: &mut |label, bytes| layout.weight(label, bytes),
+            };
             let model = model::open(&checkpoint, &mut reserve).unwrap();
             let select = Selector::new(&Caps::least(), Lane::Fast, None, &[]).unwrap();
-            build_plans(model.as_ref(), &mut layout, &select, Sizes { rows, capacity: 1152, slots: 1, ring: 32 }, Asked::default()).map(drop)
+            build_plans(
+                model.as_ref(),
+                &mut layout,
+                &select,
+                Sizes { rows, capacity: 1152, slots: 1, ring: 32 },
+                Asked::default(),
+            )
+            .map(drop)
         };
         plan(8191).unwrap();
         let error = plan(8192).unwrap_err();
@@ -559,7 +627,14 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_before_anything_is_loaded() {
-        let good = Options { shape: "tiny".into(), quant: "q8_0".into(), prompt: 4, gen_tokens: 4, runs: 1, ..Options::default() };
+        let good = Options {
+            shape: "tiny".into(),
+            quant: "q8_0".into(),
+            prompt: 4,
+            gen_tokens: 4,
+            runs: 1,
+            ..Options::default()
+        };
         for bad in [
             Options { shape: "x".into(), ..good.clone() },
             Options { quant: "x".into(), ..good.clone() },

@@ -55,18 +55,31 @@ const QUESTIONS: [&str; 8] = [
 const CONTINUED: u32 = 64;
 
 /// Compares `options.lane` with the exact lane at `positions` positions. Both are loaded at the same time.
-pub async fn quality(files: &Files, options: &LoadOptions, positions: u32, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Quality> {
+pub async fn quality(
+    files: &Files,
+    options: &LoadOptions,
+    positions: u32,
+    progress: &dyn Fn(Progress),
+    cancel: &Cancel,
+) -> Result<Quality> {
     Options { quality: Some(positions), ..Options::default() }.check()?;
     let kv = options.kv.unwrap_or(options.lane.kv());
     if options.lane == Lane::Exact && kv == Kv::F32 {
-        return Err(Error::bad_option("the exact lane is what others are compared with; choose another lane, or another kv"));
+        return Err(Error::bad_option(
+            "the exact lane is what others are compared with; choose another lane, or another kv",
+        ));
     }
     let started = now_ms();
-    let mut exact = Engine::load(files, &LoadOptions { lane: Lane::Exact, kv: None, ..options.clone() }, progress, cancel).await?;
+    let mut exact =
+        Engine::load(files, &LoadOptions { lane: Lane::Exact, kv: None, ..options.clone() }, progress, cancel).await?;
     let mut other = Engine::load(files, options, progress, cancel).await?;
     let info = other.info();
     if info.lane != options.lane && options.lane != Lane::Auto {
-        return Err(Error::gpu(format!("lane {} does not run here: {}", options.lane.name(), info.warnings.join("; "))));
+        return Err(Error::gpu(format!(
+            "lane {} does not run here: {}",
+            options.lane.name(),
+            info.warnings.join("; ")
+        )));
     }
     let mut divergences = Vec::new();
     let mut same = 0;
@@ -123,7 +136,12 @@ async fn text(engine: &mut Engine, number: usize, context: u32, cancel: &Cancel)
 
 /// The logits at every position of a text, from the decode step.
 async fn logits(engine: &mut Engine, text: &[u32], cancel: &Cancel) -> Result<Vec<Vec<f32>>> {
-    let request = Request { max_tokens: Some(1), logits: true, logits_from: Some(0), ..Request::new(Prompt::Tokens(text.to_vec())) };
+    let request = Request {
+        max_tokens: Some(1),
+        logits: true,
+        logits_from: Some(0),
+        ..Request::new(Prompt::Tokens(text.to_vec()))
+    };
     engine.generate(&request, &mut |_| {}, cancel).await?.all_logits.ok_or_else(|| Error::internal("no logits"))
 }
 

@@ -1,4 +1,5 @@
-//! Well-known models by their published configurations, with random weights: what they cost to run does not depend on what they know.
+//! Well-known models by their published configurations, with random weights: what they cost to run does not depend on
+//! what they know.
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
@@ -79,7 +80,8 @@ pub const SHAPES: &[Shape] = shapes![
 ];
 
 /// Models that read texts whole, and write none.
-pub const ENCODERS: &[Shape] = shapes!["all-minilm-l6", "embeddinggemma-300m", "nomic-embed-v1.5", "granite-embedding-r2"];
+pub const ENCODERS: &[Shape] =
+    shapes!["all-minilm-l6", "embeddinggemma-300m", "nomic-embed-v1.5", "granite-embedding-r2"];
 
 /// A shape for tests: small enough for a CPU.
 pub const TINY: Shape = Shape { name: "tiny", config: include_str!("configs/tiny.json") };
@@ -143,13 +145,17 @@ fn of_type(kind: WeightType, part: &str, k: usize, tied: bool, experts: bool) ->
 /// A checkpoint of that shape, all header: its weights are made on the GPU ([`crate::decode::Session::randomize`]).
 pub fn checkpoint(shape: &Shape, quant: impl Into<Quant>) -> Result<Checkpoint> {
     let quant = quant.into();
-    let mut config: Map<String, Value> = serde_json::from_str(shape.config).map_err(|e| Error::internal(format!("configuration of {}: {e}", shape.name)))?;
+    let mut config: Map<String, Value> = serde_json::from_str(shape.config)
+        .map_err(|e| Error::internal(format!("configuration of {}: {e}", shape.name)))?;
     config.insert("_name_or_path".into(), shape.name.into());
     // How rows become one is no matter of shapes.
-    let pools = ENCODERS.contains(shape).then(|| json!({ "modules": [{ "kind": "Pooling", "config": { "pooling_mode": "mean" } }] }));
+    let pools = ENCODERS
+        .contains(shape)
+        .then(|| json!({ "modules": [{ "kind": "Pooling", "config": { "pooling_mode": "mean" } }] }));
     let sentence = pools.and_then(|pools| pools.as_object().cloned()).map(Box::new);
     let metadata = Metadata::Hf(HfMetadata { config, sentence, ..HfMetadata::default() });
-    let mut checkpoint = Checkpoint { files: Vec::new(), tensors: IndexMap::new(), metadata, tokenizer_files: None, packed: None };
+    let mut checkpoint =
+        Checkpoint { files: Vec::new(), tensors: IndexMap::new(), metadata, tokenizer_files: None, packed: None };
     let list = model::list(&checkpoint)?;
     let layers = list.iter().filter_map(|t| t.layer).max().map_or(0, |last| last + 1);
     let tied = list.iter().all(|t| t.part != "output");
@@ -171,7 +177,11 @@ pub fn checkpoint(shape: &Shape, quant: impl Into<Quant>) -> Result<Checkpoint> 
         let elements: u64 = tensor.shape.iter().map(|d| *d as u64).product();
         let bytes = elements / dtype.block_len() * dtype.block_bytes();
         let shape = tensor.shape.iter().map(|d| *d as u64).collect();
-        if checkpoint.tensors.insert(tensor.name.clone(), TensorInfo { name: tensor.name, dtype, shape, file: 0, offset, bytes }).is_none() {
+        if checkpoint
+            .tensors
+            .insert(tensor.name.clone(), TensorInfo { name: tensor.name, dtype, shape, file: 0, offset, bytes })
+            .is_none()
+        {
             offset += bytes;
         }
     }
@@ -214,7 +224,10 @@ mod tests {
     fn what_does_not_exist_is_an_error_that_lists_what_does() {
         assert!(find("nonsense").unwrap_err().message().contains("llama-3.2-1b"));
         let error = Quant::parse("q3").unwrap_err();
-        assert!(error.message().contains("q4_k_m, q8_0, f16, f32, bf16, q5_0") && error.message().contains("mxfp4"), "{error}");
+        assert!(
+            error.message().contains("q4_k_m, q8_0, f16, f32, bf16, q5_0") && error.message().contains("mxfp4"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -232,6 +245,11 @@ mod tests {
         let types: Vec<_> = ["mlp.experts.3.up_proj", "self_attn.q_proj", "mlp.gate"]
             .map(|part| moe.tensors.iter().find(|(n, _)| n.contains(part)).map(|(_, t)| t.dtype))
             .into();
-        assert_eq!(types, [Some(DType::MXFP4), Some(DType::Q8_0), Some(DType::F32)], "{:?}", moe.tensors.keys().take(20).collect::<Vec<_>>());
+        assert_eq!(
+            types,
+            [Some(DType::MXFP4), Some(DType::Q8_0), Some(DType::F32)],
+            "{:?}",
+            moe.tensors.keys().take(20).collect::<Vec<_>>()
+        );
     }
 }

@@ -22,7 +22,14 @@ pub fn draft(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         ("many places", 8, long, 5),
     ];
     let make = |(what, rows, text, step): (&str, u32, Vec<u32>, u32)| {
-        let state = State { pos: text.len() as u32 - 1, token: *text.last().unwrap_or(&0), rows: 1, step, limit: 100, ..State::default() };
+        let state = State {
+            pos: text.len() as u32 - 1,
+            token: *text.last().unwrap_or(&0),
+            rows: 1,
+            step,
+            limit: 100,
+            ..State::default()
+        };
         let mut held = text;
         // What comes behind is of earlier texts.
         held.extend([7, 8, 7, 8]);
@@ -67,9 +74,11 @@ pub fn accept(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         ("the end of the text", State { pos: 39, ..state }, [3, 20, 21, 22], [20, 21, 22, 23]),
     ];
     // The second row's texts do not stop.
-    let params = [stops, Sampling::OFF, stops, stops].map(|params| params.words()[..Sampling::BYTES / 4].to_vec()).concat();
+    let params =
+        [stops, Sampling::OFF, stops, stops].map(|params| params.words()[..Sampling::BYTES / 4].to_vec()).concat();
     let make = |(what, state, tokens, chosen): (&str, State, [u32; 4], [u32; 4])| {
-        let mut cand: Vec<[u32; 2]> = (0..ROWS as u32 * SLICES).map(|_| [ordered(random.f32()), random.below(1000)]).collect();
+        let mut cand: Vec<[u32; 2]> =
+            (0..ROWS as u32 * SLICES).map(|_| [ordered(random.f32()), random.below(1000)]).collect();
         for (t, token) in chosen.into_iter().enumerate() {
             let of_row = &mut cand[t * SLICES as usize..][..SLICES as usize];
             match token {
@@ -89,7 +98,12 @@ pub fn accept(_: &'static Variant, random: &mut Random) -> Vec<Case> {
                 ("accepted", untouched(stops.ring_len as usize * (ROWS + 1))),
                 ("text", untouched(41)),
             ],
-            outputs: vec![("state", Compare::Exact), ("accepted", Compare::Exact), ("tokens", Compare::Exact), ("text", Compare::Exact)],
+            outputs: vec![
+                ("state", Compare::Exact),
+                ("accepted", Compare::Exact),
+                ("tokens", Compare::Exact),
+                ("text", Compare::Exact),
+            ],
         }
     };
     shapes.into_iter().map(make).collect()

@@ -50,8 +50,17 @@ pub fn activate(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             let stride = 2 * f + 5;
             // One of a pass of one row that has two here.
             let each = if i == 3 { t } else { 1 };
-            let overrides =
-                [("F", f), ("KB", kb), ("GSTRIDE", stride), ("ACT", act), ("GATED", gated), ("FACTOR", factor), ("BESIDE", beside), ("AT", 2), ("EACH", each)];
+            let overrides = [
+                ("F", f),
+                ("KB", kb),
+                ("GSTRIDE", stride),
+                ("ACT", act),
+                ("GATED", gated),
+                ("FACTOR", factor),
+                ("BESIDE", beside),
+                ("AT", 2),
+                ("EACH", each),
+            ];
             let buffers = [
                 ("state", State { rows: t / each, ..State::default() }.words()),
                 ("gu", words(&random.f32s((t * stride) as usize, size))),
@@ -79,7 +88,8 @@ pub fn clamp(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         .into_iter()
         .map(|(t, n, zeros, column, at)| {
             let (stride, to) = (n + 3, column + n + zeros + 5);
-            let overrides = [("N", n), ("XSTRIDE", stride), ("YSTRIDE", to), ("COLUMN", column), ("ROOM", n + zeros), ("AT", at)];
+            let overrides =
+                [("N", n), ("XSTRIDE", stride), ("YSTRIDE", to), ("COLUMN", column), ("ROOM", n + zeros), ("AT", at)];
             Case {
                 name: format!("T={t} N={n} from {column} on, with {zeros} zeros"),
                 overrides: overrides.map(|(name, value)| (name, f64::from(value))).to_vec(),

@@ -32,7 +32,8 @@ fn after(late: bool, grows: bool) -> Vec<(&'static str, f64)> {
     late.into_iter().chain(grows.then_some([("GROWTH", 0.1), ("GROWS_AT", 7.0)]).into_iter().flatten()).collect()
 }
 
-/// A state as words; `apart`: of as many sequences, the first row at the last position, all in the same slot, and the second has ended.
+/// A state as words; `apart`: of as many sequences, the first row at the last position, all in the same slot, and the
+/// second has ended.
 fn state_of(apart: bool, state: State) -> Vec<u32> {
     if !apart {
         return state.words();
@@ -73,7 +74,8 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let (late, grows) = (i % 4 == 1, i % 4 > 1);
         // Norms of queries and keys, and of values.
         let (normed, values) = (i % 2 == 1 || i == 10, i % 4 == 3 || i == 10);
-        let angles = (0..(pos + t) * rot / 2).map(|_| random.f32() * 100.0).flat_map(|a| [a.cos(), a.sin()]).collect::<Vec<_>>();
+        let angles =
+            (0..(pos + t) * rot / 2).map(|_| random.f32() * 100.0).flat_map(|a| [a.cos(), a.sin()]).collect::<Vec<_>>();
         let rows = slots * g * cap;
         let axes = match i {
             12 => Some(1.0),
@@ -81,21 +83,45 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             14 | 15 => Some(3.0),
             _ => None,
         };
-        let spans = if axes.is_some() { (0..t).flat_map(|t| [9, 9 + t as u32 % 2, 11 - t as u32, 0]).collect() } else { texts(pos, t) };
+        let spans = if axes.is_some() {
+            (0..t).flat_map(|t| [9, 9 + t as u32 % 2, 11 - t as u32, 0]).collect()
+        } else {
+            texts(pos, t)
+        };
         let lag = if i % 5 == 1 { 0 } else { pos as u32 / 3 };
         Case {
-            name: format!("H={h} G={g} E={e} ROT={rot}{} T={t} pos={pos}", if interleaved == 1 { " interleaved" } else { "" }),
-            overrides: overrides(&[("H", h), ("G", g), ("E", e), ("ROT", rot), ("INTERLEAVED", interleaved), ("QSTRIDE", stride), ("SLOTS", slots)], None)
-                .into_iter()
-                .chain(after(late, grows))
-                .chain([("QK_NORM", f64::from(u8::from(normed))), ("V_NORM", f64::from(u8::from(values))), ("EPS", 1e-6)])
-                .chain((i % 5 == 1).then_some(("SPANS", 1.0)))
-                .chain((i % 5 == 4).then_some(("APART", 1.0)))
-                .chain(axes.into_iter().flat_map(|order| [("AXES", order), ("ROW_PAIRS", 7.0), ("COLUMN_PAIRS", 6.0)]))
-                .collect(),
+            name: format!(
+                "H={h} G={g} E={e} ROT={rot}{} T={t} pos={pos}",
+                if interleaved == 1 { " interleaved" } else { "" }
+            ),
+            overrides: overrides(
+                &[
+                    ("H", h),
+                    ("G", g),
+                    ("E", e),
+                    ("ROT", rot),
+                    ("INTERLEAVED", interleaved),
+                    ("QSTRIDE", stride),
+                    ("SLOTS", slots),
+                ],
+                None,
+            )
+            .into_iter()
+            .chain(after(late, grows))
+            .chain([("QK_NORM", f64::from(u8::from(normed))), ("V_NORM", f64::from(u8::from(values))), ("EPS", 1e-6)])
+            .chain((i % 5 == 1).then_some(("SPANS", 1.0)))
+            .chain((i % 5 == 4).then_some(("APART", 1.0)))
+            .chain(axes.into_iter().flat_map(|order| [("AXES", order), ("ROW_PAIRS", 7.0), ("COLUMN_PAIRS", 6.0)]))
+            .collect(),
             grid: [t as u32, (h + 2 * g) as u32, 1],
             buffers: vec![
-                ("state", state_of(i % 5 == 4, State { pos: pos as u32, rows: t as u32, slot: slot as u32, lag, ..State::default() })),
+                (
+                    "state",
+                    state_of(
+                        i % 5 == 4,
+                        State { pos: pos as u32, rows: t as u32, slot: slot as u32, lag, ..State::default() },
+                    ),
+                ),
                 ("spans", spans),
                 ("qkv", words(&random.f32s(t * stride, 3.0))),
                 // No rotated dimensions, no table: a buffer must not be empty all the same.
@@ -116,14 +142,20 @@ fn texts(pos: usize, t: usize) -> Vec<u32> {
     let mut bounds = vec![pos - pos.min(5)];
     bounds.extend([3, 4, 20, 57].map(|rows| pos + rows).into_iter().filter(|end| *end < pos + t));
     bounds.push(pos + t);
-    let text = |at: usize| bounds.windows(2).find(|text| at < text[1]).map_or([0, 0], |text| [text[0] as u32, text[1] as u32]);
+    let text =
+        |at: usize| bounds.windows(2).find(|text| at < text[1]).map_or([0, 0], |text| [text[0] as u32, text[1] as u32]);
     (pos..pos + t).flat_map(text).collect()
 }
 
-/// Where the picture begins and ends that each row is of: one of 11 rows, and one of 25 with a row between them, as far as there are rows; 0 outside of them.
+/// Where the picture begins and ends that each row is of: one of 11 rows, and one of 25 with a row between them, as far
+/// as there are rows; 0 outside of them.
 fn pictures(pos: usize, t: usize) -> Vec<u32> {
     let all = [(3, 14), (15, 40)].map(|(first, end): (usize, usize)| (first, end.min(t)));
-    let of = |row: usize| all.iter().find(|(first, end)| (*first..*end).contains(&row)).map_or([0, 0], |(first, end)| [pos + first, pos + end]);
+    let of = |row: usize| {
+        all.iter()
+            .find(|(first, end)| (*first..*end).contains(&row))
+            .map_or([0, 0], |(first, end)| [pos + first, pos + end])
+    };
     (0..t).flat_map(of).map(|at| at as u32).collect()
 }
 
@@ -134,10 +166,19 @@ fn norm_weights(normed: bool) -> Vec<u32> {
 }
 
 /// The buffers of the cache of heads of `e`: (words of a row, whether they are scales) -> words.
-fn cache_buffers(variant: &Variant, e: usize, mut make: impl FnMut(usize, bool) -> Vec<u32>) -> Vec<(&'static str, Vec<u32>)> {
+fn cache_buffers(
+    variant: &Variant,
+    e: usize,
+    mut make: impl FnMut(usize, bool) -> Vec<u32>,
+) -> Vec<(&'static str, Vec<u32>)> {
     let blocks = e.div_ceil(32);
     match variant.axis("kv") {
-        Some("q8") => vec![("kc", make(blocks * 8, false)), ("vc", make(blocks * 8, false)), ("ks", make(blocks, true)), ("vs", make(blocks, true))],
+        Some("q8") => vec![
+            ("kc", make(blocks * 8, false)),
+            ("vc", make(blocks * 8, false)),
+            ("ks", make(blocks, true)),
+            ("vs", make(blocks, true)),
+        ],
         Some("f16") => vec![("kc", make(e.div_ceil(8) * 4, false)), ("vc", make(e.div_ceil(8) * 4, false))],
         _ => vec![("kc", make(e.div_ceil(8) * 8, false)), ("vc", make(e.div_ceil(8) * 8, false))],
     }
@@ -151,9 +192,16 @@ fn cache_compare(variant: &Variant) -> Vec<(&'static str, Compare)> {
     }
 }
 
-/// A cache [SLOTS][G][CAP][EP] that holds the positions `live` of the sequence in case `i`'s slot, and `rest` elsewhere; zeros beyond E, as in a
-/// new buffer.
-fn cache(variant: &Variant, random: &mut Random, i: usize, (g, cap, e): (usize, usize, usize), live: Range<usize>, rest: u32) -> Vec<(&'static str, Vec<u32>)> {
+/// A cache [SLOTS][G][CAP][EP] that holds the positions `live` of the sequence in case `i`'s slot, and `rest`
+/// elsewhere; zeros beyond E, as in a new buffer.
+fn cache(
+    variant: &Variant,
+    random: &mut Random,
+    i: usize,
+    (g, cap, e): (usize, usize, usize),
+    live: Range<usize>,
+    rest: u32,
+) -> Vec<(&'static str, Vec<u32>)> {
     let kv = variant.axis("kv");
     let per_word = match kv {
         Some("q8") => 4,
@@ -280,12 +328,15 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let class = variant.axis("width");
     let fused = class != Some("e512");
     let least = variant.tile[0];
-    let one = |s: &(usize, usize, usize, usize, usize, f32)| Rule::decode(least).keys_a_split(s.3 as u32, groups(s.0, s.1)) == least;
+    let one = |s: &(usize, usize, usize, usize, usize, f32)| {
+        Rule::decode(least).keys_a_split(s.3 as u32, groups(s.0, s.1)) == least
+    };
     let steps = special.into_iter().filter(|(_, layer)| layer.step != Step::Pass);
     let apart = steps.map(|(s, layer)| (s, Layer { apart: true, ..layer }));
     let all = shapes.into_iter().map(|s| (s, PLAIN)).chain(special).chain(apart);
     let shapes = all.filter(|(s, layer)| {
-        class == Some(width_axis(s.2)) && (variant.axis("tiles") == Some("many") || ((layer.rows == 1 || layer.step != Step::Pass) && one(s)))
+        class == Some(width_axis(s.2))
+            && (variant.axis("tiles") == Some("many") || ((layer.rows == 1 || layer.step != Step::Pass) && one(s)))
     });
     // A key or value may be rounded to one neighbour or the other.
     let close = match variant.axis("kv") {
@@ -296,7 +347,8 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let cases = shapes.enumerate().map(|(i, ((h, g, e, cap, pos, size), layer))| {
         let rows = layer.rows;
         let (slots, slot) = slots(i);
-        // The row's own key and value are appended; queries and keys are normed, too, where there is a window, and values sometimes.
+        // The row's own key and value are appended; queries and keys are normed, too, where there is a window, and
+        // values sometimes.
         let pass = !fused || (rows > 1 && layer.step == Step::Pass);
         let appends = !pass && layer.step != Step::Attends;
         let normed = !pass && layer.window != ALL;
@@ -307,7 +359,10 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         } else {
             [e, e / 2, 0][if i < 3 { i } else { 0 }]
         };
-        let angles = (0..(pos + rows) * rot / 2).map(|_| random.f32() * 100.0).flat_map(|a| [a.cos(), a.sin()]).collect::<Vec<_>>();
+        let angles = (0..(pos + rows) * rot / 2)
+            .map(|_| random.f32() * 100.0)
+            .flat_map(|a| [a.cos(), a.sin()])
+            .collect::<Vec<_>>();
         let groups = groups(h, g);
         let together = rows > 1 && layer.step == Step::Pass;
         let rule = if together { Rule::rows(least) } else { Rule::decode(least) };
@@ -329,7 +384,11 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let late = after(normed && i % 2 == 0, !pass && i % 4 > 1);
         let of_row = of_row.chain([("EPS", 1e-6)].into_iter().chain(late).filter(|_| fused));
         Case {
-            name: format!("H={h} G={g} E={e} CAP={cap} pos={pos} T={rows}{}{}", layer.name(), ["", " attends", " appends"][layer.step as usize]),
+            name: format!(
+                "H={h} G={g} E={e} CAP={cap} pos={pos} T={rows}{}{}",
+                layer.name(),
+                ["", " attends", " appends"][layer.step as usize]
+            ),
             overrides: overrides(
                 &[
                     ("H", h),
@@ -351,7 +410,19 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             .collect(),
             grid: [groups, if layer.step == Step::Appends { rows } else { rows * splits } as u32, 1],
             buffers: vec![
-                ("state", state_of(layer.apart, State { pos: pos as u32, rows: rows as u32, slot: slot as u32, lag: pos as u32 / 3, ..State::default() })),
+                (
+                    "state",
+                    state_of(
+                        layer.apart,
+                        State {
+                            pos: pos as u32,
+                            rows: rows as u32,
+                            slot: slot as u32,
+                            lag: pos as u32 / 3,
+                            ..State::default()
+                        },
+                    ),
+                ),
                 ("qkv", words(&random.f32s(rows * stride, size))),
                 ("po", untouched(rows * splits * h * e)),
                 ("ml", untouched(rows * splits * h * 2)),
@@ -392,7 +463,13 @@ pub fn merge(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let kb = usize::div_ceil(h * e, 32);
         let rule = if rows > 1 && !alone { Rule::rows(least as u32) } else { Rule::decode(least as u32) };
         let seen = |t: usize| (pos + t + 1).min(window) as u32;
-        let split = |t: usize| if alone { rule.keys_a_split(seen(t), groups as u32) } else { rule.keys_a_split(seen(rows - 1), (groups * rows) as u32) };
+        let split = |t: usize| {
+            if alone {
+                rule.keys_a_split(seen(t), groups as u32)
+            } else {
+                rule.keys_a_split(seen(rows - 1), (groups * rows) as u32)
+            }
+        };
         let count = if alone { room } else { seen(rows - 1).div_ceil(split(0)) as usize };
         let (mut po, mut ml) = (Vec::new(), Vec::new());
         for t in 0..rows {
@@ -407,7 +484,10 @@ pub fn merge(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         ml.resize(rows * count.max(room) * h * 2, f32::from_bits(POISON));
         let state = State { pos: pos as u32, rows: rows as u32, ..State::default() };
         Case {
-            name: format!("H={h} E={e} GROUPS={groups} pos={pos} T={rows} WINDOW={window}{}", if apart { " apart" } else { "" }),
+            name: format!(
+                "H={h} E={e} GROUPS={groups} pos={pos} T={rows} WINDOW={window}{}",
+                if apart { " apart" } else { "" }
+            ),
             overrides: overrides(
                 &[
                     ("H", h),
@@ -474,7 +554,8 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         ((2, 1, 256, 128, 3, 33, 9.0), layer(512, 3.0)),
         ((2, 1, 512, 128, 203, 40, 2.0), layer(70, 0.0)),
     ];
-    // Rows of several texts, which see what is before them or all of their text, the nearest keys of it where there is a window.
+    // Rows of several texts, which see what is before them or all of their text, the nearest keys of it where there is
+    // a window.
     let of_texts = [
         ((2, 1, 64, 128, 0, 70, 2.0), layer(ALL, 0.0), 1.0),
         ((4, 2, 32, 128, 7, 90, 3.0), layer(ALL, 0.0), 2.0),
@@ -505,7 +586,11 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let stride = (2 * h + 2 * g) * e + 8;
         let numbers = [("H", h), ("G", g), ("E", e), ("QSTRIDE", stride), ("KB", kb), ("SLOTS", slots), ("GATE", gate)];
         Case {
-            name: format!("H={h} G={g} E={e} CAP={cap} pos={pos} T={t}{}{} SPANS={spans}", layer.name(), if gate == 0 { "" } else { " gated" }),
+            name: format!(
+                "H={h} G={g} E={e} CAP={cap} pos={pos} T={t}{}{} SPANS={spans}",
+                layer.name(),
+                if gate == 0 { "" } else { " gated" }
+            ),
             overrides: overrides(&numbers, Some(1.0 / (e as f64).sqrt()))
                 .into_iter()
                 .chain(layer.overrides())

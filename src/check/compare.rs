@@ -20,7 +20,8 @@ pub enum Compare {
     Scales,
     /// Ordered keys of f32 (common/ordered.wgsl), or 0, which must be 0.
     Keys,
-    /// (ordered key of a value, token id): the values are random, so one of 64 pairs may name a token that comes as close.
+    /// (ordered key of a value, token id): the values are random, so one of 64 pairs may name a token that comes as
+    /// close.
     Candidates,
     /// (low, high) words of 64-bit sums, off by at most 1e-5 of the largest.
     Sums,
@@ -40,22 +41,30 @@ pub struct Compared {
 impl Compare {
     /// Compares words with the twin's. What the twin left untouched must be untouched.
     pub fn compare(self, initial: &[u32], expected: &[u32], actual: &[u32]) -> Compared {
-        let touched =
-            (0..expected.len()).find(|&i| actual[i] != expected[i] && (self == Self::Exact || (expected[i] == initial[i] && initial[i] == UNTOUCHED)));
+        let touched = (0..expected.len()).find(|&i| {
+            actual[i] != expected[i] && (self == Self::Exact || (expected[i] == initial[i] && initial[i] == UNTOUCHED))
+        });
         if let Some(i) = touched {
             let kept = if expected[i] == initial[i] { ", which must stay as it was" } else { "" };
-            return Compared { error: f64::INFINITY, message: Some(format!("[{i}] is {:#010x}, expected {:#010x}{kept}", actual[i], expected[i])) };
+            return Compared {
+                error: f64::INFINITY,
+                message: Some(format!("[{i}] is {:#010x}, expected {:#010x}{kept}", actual[i], expected[i])),
+            };
         }
         let written: Vec<usize> = (0..expected.len()).filter(|&i| expected[i] != UNTOUCHED).collect();
         match self {
             Self::Exact => Compared { error: 0.0, message: None },
             Self::F32(bound) => {
-                let value = |words: &[u32]| written.iter().map(|&i| (i, f64::from(f32::from_bits(words[i])))).collect::<Vec<_>>();
+                let value = |words: &[u32]| {
+                    written.iter().map(|&i| (i, f64::from(f32::from_bits(words[i])))).collect::<Vec<_>>()
+                };
                 relative(&value(expected), &value(actual), bound)
             }
             Self::Halves(bound) => {
                 let half = |word: u32, upper: usize| f64::from(f16::from_bits((word >> (16 * upper)) as u16));
-                let value = |words: &[u32]| written.iter().flat_map(|&i| [0, 1].map(|u| (2 * i + u, half(words[i], u)))).collect::<Vec<_>>();
+                let value = |words: &[u32]| {
+                    written.iter().flat_map(|&i| [0, 1].map(|u| (2 * i + u, half(words[i], u)))).collect::<Vec<_>>()
+                };
                 relative(&value(expected), &value(actual), bound)
             }
             Self::Int8 => int8(expected, actual, &written),
@@ -70,9 +79,18 @@ impl Compare {
                 relative(&value(expected), &value(actual), 1e-5)
             }
             Self::Chosen => match written.iter().find(|&&i| i % 2 == 0 && expected[i] != actual[i]) {
-                Some(i) => Compared { error: f64::INFINITY, message: Some(format!("[{i}] is {}, expected {}", actual[*i], expected[*i])) },
+                Some(i) => Compared {
+                    error: f64::INFINITY,
+                    message: Some(format!("[{i}] is {}, expected {}", actual[*i], expected[*i])),
+                },
                 None => {
-                    let value = |words: &[u32]| written.iter().filter(|&&i| i % 2 == 1).map(|&i| (i, f64::from(f32::from_bits(words[i])))).collect::<Vec<_>>();
+                    let value = |words: &[u32]| {
+                        written
+                            .iter()
+                            .filter(|&&i| i % 2 == 1)
+                            .map(|&i| (i, f64::from(f32::from_bits(words[i]))))
+                            .collect::<Vec<_>>()
+                    };
                     relative(&value(expected), &value(actual), 1e-5)
                 }
             },
@@ -89,7 +107,12 @@ fn relative(expected: &[(usize, f64)], actual: &[(usize, f64)], bound: f64) -> C
         let off = if off.is_nan() { f64::INFINITY } else { off };
         error = error.max(off);
         if off > bound {
-            return Compared { error, message: Some(format!("[{i}] is {a}, expected {e}: off by {off:.1e} of the largest value, {bound:.0e} allowed")) };
+            return Compared {
+                error,
+                message: Some(format!(
+                    "[{i}] is {a}, expected {e}: off by {off:.1e} of the largest value, {bound:.0e} allowed"
+                )),
+            };
         }
     }
     Compared { error, message: None }
@@ -100,7 +123,10 @@ const KEY_BOUND: f64 = 1e-5;
 
 fn keys(expected: &[u32], actual: &[u32], written: &[usize]) -> Compared {
     if let Some(&i) = written.iter().find(|&&i| (expected[i] == 0) != (actual[i] == 0)) {
-        return Compared { error: f64::INFINITY, message: Some(format!("[{i}] is key {:#010x}, expected {:#010x}", actual[i], expected[i])) };
+        return Compared {
+            error: f64::INFINITY,
+            message: Some(format!("[{i}] is key {:#010x}, expected {:#010x}", actual[i], expected[i])),
+        };
     }
     let value = |words: &[u32]| {
         let of = |i: usize| if words[i] == 0 { 0.0 } else { f64::from(unordered(words[i])) };
@@ -115,9 +141,13 @@ fn candidates(expected: &[u32], actual: &[u32], written: &[usize]) -> Compared {
     let mut differ = ids.into_iter().filter(|&i| expected[i] != actual[i]);
     let first = differ.next();
     match (first, differ.next()) {
-        (Some(i), Some(_)) if compared.message.is_none() => {
-            Compared { message: Some(format!("[{i}] is token {}, expected {}, and it is not the only one", actual[i], expected[i])), ..compared }
-        }
+        (Some(i), Some(_)) if compared.message.is_none() => Compared {
+            message: Some(format!(
+                "[{i}] is token {}, expected {}, and it is not the only one",
+                actual[i], expected[i]
+            )),
+            ..compared
+        },
         _ => compared,
     }
 }
@@ -135,7 +165,8 @@ fn int8(expected: &[u32], actual: &[u32], written: &[usize]) -> Compared {
         }
     }
     let allowed = 2 + written.len() * 4 / 200;
-    let message = (differ > allowed).then(|| format!(": {differ} of {} integers are off by one, {allowed} allowed", written.len() * 4));
+    let message = (differ > allowed)
+        .then(|| format!(": {differ} of {} integers are off by one, {allowed} allowed", written.len() * 4));
     Compared { error: if differ > 0 { 1.0 / 127.0 } else { 0.0 }, message }
 }
 

@@ -21,7 +21,11 @@ impl Cover {
         let mut parts: Vec<Part> = variant.axes.iter().map(|axis| [*axis, ("", "")]).collect();
         for (i, first) in variant.axes.iter().enumerate() {
             let others = variant.axes[i + 1..].iter();
-            parts.extend(others.filter(|second| self == Self::Pairs || (first.0, second.0) == ("weight", "act")).map(|second| [*first, *second]));
+            parts.extend(
+                others
+                    .filter(|second| self == Self::Pairs || (first.0, second.0) == ("weight", "act"))
+                    .map(|second| [*first, *second]),
+            );
         }
         parts
     }
@@ -32,7 +36,8 @@ impl Cover {
         for variant in variants {
             kernels.entry(variant.kernel).or_default().push(variant);
         }
-        let chosen: BTreeSet<String> = kernels.into_values().flat_map(|variants| self.of_kernel(variants)).map(ToString::to_string).collect();
+        let chosen: BTreeSet<String> =
+            kernels.into_values().flat_map(|variants| self.of_kernel(variants)).map(ToString::to_string).collect();
         variants.iter().filter(|v| chosen.contains(&v.to_string())).copied().collect()
     }
 

@@ -12,7 +12,8 @@ type Buffers = Vec<(&'static str, Vec<u32>)>;
 const SLOTS: usize = 3;
 
 /// (T, D, taps, pos, slot)
-const CONVS: [(u32, u32, u32, u32, u32); 5] = [(1, 64, 3, 7, 1), (1, 80, 3, 1, 0), (2, 96, 4, 0, 2), (5, 100, 3, 2, 1), (70, 256, 7, 300, 0)];
+const CONVS: [(u32, u32, u32, u32, u32); 5] =
+    [(1, 64, 3, 7, 1), (1, 80, 3, 1, 0), (2, 96, 4, 0, 2), (5, 100, 3, 2, 1), (70, 256, 7, 300, 0)];
 
 fn state((t, _, _, pos, slot): (u32, u32, u32, u32, u32)) -> (&'static str, Vec<u32>) {
     ("state", State { rows: t, pos, slot, ..State::default() }.words())
@@ -22,7 +23,14 @@ pub fn short_conv(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let case = |conv: (u32, u32, u32, u32, u32)| {
         let (t, d, taps, pos, slot) = conv;
         let (kb, stride) = (d.div_ceil(32), 3 * d + 8);
-        let overrides = [("CHANNELS", d), ("TAPS", taps), ("STRIDE", stride), ("CONV_AT", 4), ("KB", kb), ("KEEP", u32::from(t == 1))];
+        let overrides = [
+            ("CHANNELS", d),
+            ("TAPS", taps),
+            ("STRIDE", stride),
+            ("CONV_AT", 4),
+            ("KB", kb),
+            ("KEEP", u32::from(t == 1)),
+        ];
         let buffers = [
             state(conv),
             ("x", words(&random.f32s((t * stride) as usize, 2.0))),
@@ -50,7 +58,11 @@ pub fn conv_keep(_: &'static Variant, random: &mut Random) -> Vec<Case> {
             name: format!("T={t} D={d} TAPS={taps} pos={pos} slot {slot}{}", if times == 0 { "" } else { " times" }),
             overrides: overrides.map(|(name, value)| (name, f64::from(value))).to_vec(),
             grid: [d.div_ceil(256), 1, 1],
-            buffers: vec![state(conv), ("x", words(&random.f32s((t * stride) as usize, 2.0))), ("conv", words(&random.f32s(SLOTS * (d * taps) as usize, 2.0)))],
+            buffers: vec![
+                state(conv),
+                ("x", words(&random.f32s((t * stride) as usize, 2.0))),
+                ("conv", words(&random.f32s(SLOTS * (d * taps) as usize, 2.0))),
+            ],
             outputs: vec![],
         }
     };
@@ -120,7 +132,8 @@ fn projected(i: usize, heads: Heads, t: u32, random: &mut Random) -> (Overrides,
     let (c, taps) = (heads.channels(), 4);
     let (stride, gates, bias, log) = (c + 12, 2 * heads.0 + 3, i % 2 == 1, i.is_multiple_of(3));
     let mut overrides = heads.overrides();
-    let more = [("TAPS", taps), ("STRIDE", stride), ("CONV_AT", 8), ("GATES", gates), ("A_AT", 1), ("B_AT", heads.0 + 2)];
+    let more =
+        [("TAPS", taps), ("STRIDE", stride), ("CONV_AT", 8), ("GATES", gates), ("A_AT", 1), ("B_AT", heads.0 + 2)];
     let flags = [("BIAS", u32::from(bias)), ("A_LOG", u32::from(log))];
     overrides.extend(more.into_iter().chain(flags).map(|(name, value)| (name, f64::from(value))));
     overrides.extend((i == 2).then_some(("STEPS", 0.6)));
@@ -140,7 +153,13 @@ pub fn step(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let (mut overrides, mut buffers) = projected(i, heads, 1, random);
         overrides.push(("SCALE", 0.3));
         buffers.extend([pass((1, pos, slot)), heads.state(random), ("y", untouched((heads.0 * heads.4) as usize + 4))]);
-        Case { name: heads.name(1), overrides, grid: [heads.0, heads.4 / variant.tile[0], 1], buffers, outputs: vec![("s", F32), ("y", F32)] }
+        Case {
+            name: heads.name(1),
+            overrides,
+            grid: [heads.0, heads.4 / variant.tile[0], 1],
+            buffers,
+            outputs: vec![("s", F32), ("y", F32)],
+        }
     };
     HEADS.into_iter().enumerate().map(case).collect()
 }
@@ -151,7 +170,13 @@ pub fn conv(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         let (overrides, mut buffers) = projected(i, heads, t, random);
         let rows = |row: u32| untouched((t * row) as usize + 4);
         buffers.extend([pass((t, pos, slot)), ("y", rows(heads.channels())), ("strengths", rows(2 * heads.0))]);
-        Case { name: heads.name(t), overrides, grid: [2 * heads.1 + heads.0, t, 1], buffers, outputs: vec![("y", F32), ("strengths", F32)] }
+        Case {
+            name: heads.name(t),
+            overrides,
+            grid: [2 * heads.1 + heads.0, t, 1],
+            buffers,
+            outputs: vec![("y", F32), ("strengths", F32)],
+        }
     };
     HEADS.into_iter().enumerate().map(case).collect()
 }
@@ -175,7 +200,8 @@ pub fn intra(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     let case = |(i, heads): (usize, Heads)| {
         let (t, pos, slot) = PASSES[i];
         let chunks = t.div_ceil(CHUNK);
-        let mut buffers = vec![pass((t, pos, slot)), ("within", untouched((chunks * heads.0 * 2 * CHUNK * CHUNK) as usize + 4))];
+        let mut buffers =
+            vec![pass((t, pos, slot)), ("within", untouched((chunks * heads.0 * 2 * CHUNK * CHUNK) as usize + 4))];
         buffers.extend(rows(heads, t, random));
         let keys = heads.overrides().into_iter().filter(|(name, _)| !matches!(*name, "VALUE" | "V_AT"));
         let overrides = keys.chain([("SCALE", 0.3)]).collect();
@@ -204,7 +230,9 @@ pub fn scan(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             }
             all
         };
-        let within: Vec<f32> = (0..t.div_ceil(CHUNK) * heads.0).flat_map(|_| [triangle(random, 1.0), triangle(random, 0.2)].concat()).collect();
+        let within: Vec<f32> = (0..t.div_ceil(CHUNK) * heads.0)
+            .flat_map(|_| [triangle(random, 1.0), triangle(random, 0.2)].concat())
+            .collect();
         let mut buffers = vec![
             pass((t, pos, slot)),
             ("within", words(&within)),
@@ -214,7 +242,13 @@ pub fn scan(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         ];
         buffers.extend(rows(heads, t, random));
         let overrides = heads.overrides().into_iter().chain([("SCALE", 0.3)]).collect();
-        Case { name: heads.name(t), overrides, grid: [heads.0, heads.4 / variant.tile[0], 1], buffers, outputs: vec![("s", F32), ("y", F32)] }
+        Case {
+            name: heads.name(t),
+            overrides,
+            grid: [heads.0, heads.4 / variant.tile[0], 1],
+            buffers,
+            outputs: vec![("s", F32), ("y", F32)],
+        }
     };
     HEADS.into_iter().enumerate().filter(|(_, heads)| fits(heads)).map(case).collect()
 }

@@ -10,7 +10,13 @@ impl Device for Gpu {
         variant.lacks(self.caps())
     }
 
-    async fn run(&self, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &mut [(&'static str, Vec<u32>)], grid: [u32; 3]) -> Result<()> {
+    async fn run(
+        &self,
+        variant: &'static Variant,
+        overrides: &[(&'static str, f64)],
+        buffers: &mut [(&'static str, Vec<u32>)],
+        grid: [u32; 3],
+    ) -> Result<()> {
         self.run_once(variant, overrides, buffers, grid).await
     }
 

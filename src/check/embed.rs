@@ -31,8 +31,16 @@ pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             // Some tokens belong to other parts, before and after this one.
             let tokens = (0..t + 2).map(|_| random.below(row0 + rows + 4 * row0.min(1))).collect();
             let mut buffers = random.weights(weight, (rows * kb) as usize, small);
-            let h = if positions == 1 { words(&random.f32s((t * stride + 7) as usize, 1.0)) } else { untouched((t * stride + 7) as usize) };
-            buffers.extend([("state", State { rows: t, pos: 33, apart, each, ..State::default() }.words()), ("tokens", tokens), ("h", h)]);
+            let h = if positions == 1 {
+                words(&random.f32s((t * stride + 7) as usize, 1.0))
+            } else {
+                untouched((t * stride + 7) as usize)
+            };
+            buffers.extend([
+                ("state", State { rows: t, pos: 33, apart, each, ..State::default() }.words()),
+                ("tokens", tokens),
+                ("h", h),
+            ]);
             let overrides = [
                 ("D", d),
                 ("KB", kb),
@@ -65,11 +73,16 @@ pub fn pool(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (texts, D, rows of each, whether means are standardised)
     let case = |(t, d, rows, standardised): (u32, u32, u32, bool)| {
         let stride = d.next_multiple_of(32);
-        let of_channels = |random: &mut Random| if standardised { words(&random.f32s(d as usize, 2.0)) } else { vec![POISON; 4] };
+        let of_channels =
+            |random: &mut Random| if standardised { words(&random.f32s(d as usize, 2.0)) } else { vec![POISON; 4] };
         let taken: Vec<u32> = (0..t).flat_map(|i| [i * rows, i * rows + 1 + i % rows]).collect();
         Case {
             name: format!("T={t} D={d} of {rows} rows{}", if standardised { ", standardised" } else { "" }),
-            overrides: vec![("D", f64::from(d)), ("STRIDE", f64::from(stride)), ("STANDARDISED", f64::from(u8::from(standardised)))],
+            overrides: vec![
+                ("D", f64::from(d)),
+                ("STRIDE", f64::from(stride)),
+                ("STANDARDISED", f64::from(u8::from(standardised))),
+            ],
             grid: [t, (stride / 4).div_ceil(64), 1],
             buffers: vec![
                 ("state", State { rows: t, ..State::default() }.words()),

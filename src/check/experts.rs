@@ -7,8 +7,14 @@ use crate::kernels::{State, Variant};
 
 pub fn route(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (T, experts, used, weights sum to 1, alike)
-    let shapes: [(u32, u32, u32, u32, bool); 6] =
-        [(1, 8, 2, 1, false), (5, 40, 8, 0, false), (3, 128, 8, 1, false), (2, 256, 256, 0, true), (4, 32, 4, 1, false), (2, 500, 10, 0, false)];
+    let shapes: [(u32, u32, u32, u32, bool); 6] = [
+        (1, 8, 2, 1, false),
+        (5, 40, 8, 0, false),
+        (3, 128, 8, 1, false),
+        (2, 256, 256, 0, true),
+        (4, 32, 4, 1, false),
+        (2, 500, 10, 0, false),
+    ];
     let cases = shapes.into_iter().enumerate().map(|(i, (t, experts, used, normed, alike))| {
         let sigmoid = i >= 4;
         let stride = experts + 3;
@@ -19,7 +25,11 @@ pub fn route(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         }
         let overrides = [("EXPERTS", experts), ("USED", used), ("STRIDE", stride), ("NORMED", normed)];
         Case {
-            name: format!("T={t} {used} of {experts}{}{}", if normed == 1 { " normed" } else { "" }, if sigmoid { " by sigmoids" } else { "" }),
+            name: format!(
+                "T={t} {used} of {experts}{}{}",
+                if normed == 1 { " normed" } else { "" },
+                if sigmoid { " by sigmoids" } else { "" }
+            ),
             overrides: overrides
                 .into_iter()
                 .map(|(name, value)| (name, f64::from(value)))
@@ -45,21 +55,31 @@ fn chosen(random: &mut Random, slots: u32, experts: u32) -> Vec<u32> {
 }
 
 /// (T, experts, first of this part, of this part, used, D, F)
-const SHAPES: [[u32; 7]; 4] = [[3, 8, 2, 5, 3, 96, 64], [2, 4, 0, 4, 4, 288, 40], [2, 6, 1, 4, 3, 64, 40], [1, 4, 0, 4, 4, 96, 64]];
+const SHAPES: [[u32; 7]; 4] =
+    [[3, 8, 2, 5, 3, 96, 64], [2, 4, 0, 4, 4, 288, 40], [2, 6, 1, 4, 3, 64, 40], [1, 4, 0, 4, 4, 96, 64]];
 
 pub fn gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let cases = SHAPES.into_iter().enumerate().map(|(i, [t, experts, first, count, used, d, f])| {
         let k = fitting(variant, d);
         let kb = k.div_ceil(32);
-        // The second with squared ReLU, without gates; the last two with biases, and of the last gates and up rows are neighbours.
+        // The second with squared ReLU, without gates; the last two with biases, and of the last gates and up rows are
+        // neighbours.
         let gated = u32::from(i != 1);
         let act = [0, 2, 3, 3][i];
         let (biased, interleaved) = (u32::from(i > 1), u32::from(i > 2));
-        let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (count * (1 + gated) * f * kb) as usize, false);
-        buffers.extend(activations(variant.axis("act").unwrap_or_default(), &random.padded(t as usize, k as usize, kb as usize * 32)));
-        buffers.extend([("state", State { rows: t, ..State::default() }.words()), ("chosen", chosen(random, t * used, experts))]);
+        let mut buffers =
+            random.weights(variant.axis("weight").unwrap_or_default(), (count * (1 + gated) * f * kb) as usize, false);
+        buffers.extend(activations(
+            variant.axis("act").unwrap_or_default(),
+            &random.padded(t as usize, k as usize, kb as usize * 32),
+        ));
+        buffers.extend([
+            ("state", State { rows: t, ..State::default() }.words()),
+            ("chosen", chosen(random, t * used, experts)),
+        ]);
         buffers.extend(out_buffers(variant, (t * used * f.div_ceil(32)) as usize));
-        let overrides = [("KB", kb), ("F", f), ("USED", used), ("FIRST", first), ("COUNT", count), ("GATED", gated), ("ACT", act)];
+        let overrides =
+            [("KB", kb), ("F", f), ("USED", used), ("FIRST", first), ("COUNT", count), ("GATED", gated), ("ACT", act)];
         let biases = [("BIAS", biased), ("INTERLEAVED", interleaved), ("UP_AT", experts * f)];
         buffers.push(("bias", words(&Random::new("bias").f32s((experts * 2 * f) as usize, 2.0))));
         Case {
@@ -80,9 +100,16 @@ pub fn down(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let split = [4, 1, 2, 1][i];
         let stride = n + 5;
         let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (count * n * kb) as usize, false);
-        buffers.extend(activations(variant.axis("act").unwrap_or_default(), &random.padded((t * used) as usize, k as usize, kb as usize * 32)));
+        buffers.extend(activations(
+            variant.axis("act").unwrap_or_default(),
+            &random.padded((t * used) as usize, k as usize, kb as usize * 32),
+        ));
         let y = words(&random.f32s((t * stride) as usize, 1.0));
-        buffers.extend([("state", State { rows: t, ..State::default() }.words()), ("chosen", chosen(random, t * used, experts)), ("y", y)]);
+        buffers.extend([
+            ("state", State { rows: t, ..State::default() }.words()),
+            ("chosen", chosen(random, t * used, experts)),
+            ("y", y),
+        ]);
         let overrides = [
             ("KB", kb),
             ("N", n),
@@ -118,7 +145,9 @@ pub fn group(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         let tiles = most_tiles(t * used, tile, experts);
         Case {
             name: format!("T={t} {used} of {experts} in tiles of {tile}"),
-            overrides: [("EXPERTS", experts), ("USED", used), ("TILE", tile)].map(|(name, value)| (name, f64::from(value))).to_vec(),
+            overrides: [("EXPERTS", experts), ("USED", used), ("TILE", tile)]
+                .map(|(name, value)| (name, f64::from(value)))
+                .to_vec(),
             grid: [experts, 1, 1],
             buffers: vec![
                 ("state", State { rows: t, ..State::default() }.words()),
@@ -134,9 +163,14 @@ pub fn group(_: &'static Variant, random: &mut Random) -> Vec<Case> {
 }
 
 pub fn matmul(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
-    // (T, experts, first of this part, of this part, used, K, N, of slots, biased: 1 in order, 2 gates first, 3 interleaved)
-    let shapes: [[u32; 9]; 4] =
-        [[5, 8, 2, 5, 3, 96, 70, 0, 0], [40, 3, 0, 3, 2, 288, 36, 0, 2], [70, 1, 0, 1, 1, 64, 140, 1, 1], [9, 4, 1, 3, 4, 32, 66, 0, 3]];
+    // (T, experts, first of this part, of this part, used, K, N, of slots, biased: 1 in order, 2 gates first, 3
+    // interleaved)
+    let shapes: [[u32; 9]; 4] = [
+        [5, 8, 2, 5, 3, 96, 70, 0, 0],
+        [40, 3, 0, 3, 2, 288, 36, 0, 2],
+        [70, 1, 0, 1, 1, 64, 140, 1, 1],
+        [9, 4, 1, 3, 4, 32, 66, 0, 3],
+    ];
     let cases = shapes.into_iter().map(|[t, experts, first, count, used, k, n, of_slots, biased]| {
         let k = fitting(variant, k);
         let kb = k.div_ceil(32);
@@ -155,9 +189,15 @@ pub fn matmul(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         tiles.resize(most as usize * 4, 0);
         let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (count * n * kb) as usize, false);
         let rows = if of_slots == 1 { slots } else { t };
-        buffers.extend(activations(variant.axis("act").unwrap_or_default(), &random.padded(rows as usize, k as usize, kb as usize * 32)));
+        buffers.extend(activations(
+            variant.axis("act").unwrap_or_default(),
+            &random.padded(rows as usize, k as usize, kb as usize * 32),
+        ));
         buffers.extend([("state", State { rows: t, ..State::default() }.words()), ("order", order), ("tiles", tiles)]);
-        buffers.extend([("bias", words(&Random::new("bias").f32s((experts * n) as usize, 2.0))), ("y", untouched((slots * stride) as usize))]);
+        buffers.extend([
+            ("bias", words(&Random::new("bias").f32s((experts * n) as usize, 2.0))),
+            ("y", untouched((slots * stride) as usize)),
+        ]);
         let overrides = [
             ("KB", kb),
             ("N", n),
@@ -189,13 +229,22 @@ pub fn sum(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         let stride = n + 6;
         Case {
             name: format!("T={t} {used} N={n}{}", if add == 1 { " add" } else { "" }),
-            overrides: [("N", n), ("USED", used), ("NSTRIDE", stride), ("ADD", add)].map(|(name, value)| (name, f64::from(value))).to_vec(),
+            overrides: [("N", n), ("USED", used), ("NSTRIDE", stride), ("ADD", add)]
+                .map(|(name, value)| (name, f64::from(value)))
+                .to_vec(),
             grid: [n.div_ceil(256), t, 1],
             buffers: vec![
                 ("state", State { rows: t, ..State::default() }.words()),
                 ("chosen", chosen(random, t * used, 4)),
                 ("made", words(&random.f32s((t * used * stride) as usize, 1.0))),
-                ("y", if add == 1 { words(&random.f32s((t * stride) as usize, 1.0)) } else { untouched((t * stride) as usize) }),
+                (
+                    "y",
+                    if add == 1 {
+                        words(&random.f32s((t * stride) as usize, 1.0))
+                    } else {
+                        untouched((t * stride) as usize)
+                    },
+                ),
             ],
             outputs: vec![("y", F32)],
         }

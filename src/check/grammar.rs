@@ -56,9 +56,12 @@ fn automaton(random: &mut Random, states: u32) -> Automaton {
             }
         }));
     }
-    let info_of = |it: &Automaton, random: &mut Random| (0..states).map(|s| state_categories(it, s) | random.below(2) << 17).collect();
+    let info_of = |it: &Automaton, random: &mut Random| {
+        (0..states).map(|s| state_categories(it, s) | random.below(2) << 17).collect()
+    };
     let states_info = vec![0; states as usize];
-    let mut it = Automaton::from_parts(table, info, states_info, classes, states, symbols, 1).unwrap_or_else(|| panic!("a grammar that fits together"));
+    let mut it = Automaton::from_parts(table, info, states_info, classes, states, symbols, 1)
+        .unwrap_or_else(|| panic!("a grammar that fits together"));
     it.states_info = info_of(&it, random);
     it
 }
@@ -155,13 +158,18 @@ pub fn advance(random: &mut Random) -> Vec<Case> {
         let bound = Bound::new(random, states, v, at);
         let walk = Walk::from_words(&bound.automaton, &bound.walk).unwrap_or_else(|| panic!("a walk of this grammar"));
         // The longest that is allowed: it does the most.
-        let longest = (0..v).filter(|id| walk.allowed(&bound.automaton, bound.vocabulary.token(*id))).max_by_key(|id| bound.vocabulary.token(*id).len());
+        let longest = (0..v)
+            .filter(|id| walk.allowed(&bound.automaton, bound.vocabulary.token(*id)))
+            .max_by_key(|id| bound.vocabulary.token(*id).len());
         let stop = (0..v).find(|id| bound.vocabulary.is_stop(*id));
         let chosen = longest.or(stop).unwrap_or_default() as u32;
         let mut cand = vec![[0, crate::sample::AFTER_END]; SLICES as usize];
         cand[random.below(SLICES) as usize] = [ordered(1.0), chosen];
         Case {
-            name: format!("V={v} states={states} {at:?} token of {} bytes", bound.vocabulary.token(chosen as usize).len()),
+            name: format!(
+                "V={v} states={states} {at:?} token of {} bytes",
+                bound.vocabulary.token(chosen as usize).len()
+            ),
             overrides: Vec::new(),
             grid: [1, 1, 1],
             buffers: [

@@ -1,5 +1,6 @@
-//! The one test body of every kernel: each variant runs on random inputs through its twin and on a device, and the buffers
-//! are compared. It runs natively in tests, in the browser on the kernel page, and on a case of each chosen variant when a model is loaded.
+//! The one test body of every kernel: each variant runs on random inputs through its twin and on a device, and the
+//! buffers are compared. It runs natively in tests, in the browser on the kernel page, and on a case of each chosen
+//! variant when a model is loaded.
 
 mod accept;
 mod activate;
@@ -43,7 +44,13 @@ pub trait Device {
     fn lacks(&self, variant: &Variant) -> Option<&'static str>;
 
     /// One dispatch: uploads the buffers (binding name, words), runs, and reads back those that the kernel may write.
-    async fn run(&self, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &mut [(&'static str, Vec<u32>)], grid: [u32; 3]) -> Result<()>;
+    async fn run(
+        &self,
+        variant: &'static Variant,
+        overrides: &[(&'static str, f64)],
+        buffers: &mut [(&'static str, Vec<u32>)],
+        grid: [u32; 3],
+    ) -> Result<()>;
 
     /// Nothing more comes of this variant: what was compiled for it may go.
     fn done_with(&self, _: &Variant) {}
@@ -168,13 +175,30 @@ pub enum Selection {
 ///
 /// # Errors
 /// [`crate::ErrorKind::Internal`] where a kernel has no cases.
-pub async fn check<D: Device>(device: &D, filter: impl Fn(&Variant) -> bool, selection: Selection, mut on_row: impl FnMut(&Row)) -> Result<Report> {
+pub async fn check<D: Device>(
+    device: &D,
+    filter: impl Fn(&Variant) -> bool,
+    selection: Selection,
+    mut on_row: impl FnMut(&Row),
+) -> Result<Report> {
     let mut report = Report::default();
     for variant in kernels::all().iter().filter(|v| filter(v)) {
-        let cases = CASES.iter().find(|c| c.0 == variant.kernel).ok_or_else(|| Error::internal(format!("kernel {} has no cases to check", variant.kernel)))?.1;
+        let cases = CASES
+            .iter()
+            .find(|c| c.0 == variant.kernel)
+            .ok_or_else(|| Error::internal(format!("kernel {} has no cases to check", variant.kernel)))?
+            .1;
         if let Some(feature) = device.lacks(variant) {
             let message = Some(format!("the device has no {feature}"));
-            on_row(&Row { kernel: variant.kernel, variant: variant.name, case: String::new(), status: Status::Skip, error: 0.0, message, ms: 0.0 });
+            on_row(&Row {
+                kernel: variant.kernel,
+                variant: variant.name,
+                case: String::new(),
+                status: Status::Skip,
+                error: 0.0,
+                message,
+                ms: 0.0,
+            });
             report.skipped += 1;
             continue;
         }
@@ -205,14 +229,16 @@ pub async fn check<D: Device>(device: &D, filter: impl Fn(&Variant) -> bool, sel
 /// The case that is quickest for the twin, but not one so small that most lanes have nothing to do.
 fn typical(cases: Cases, variant: &'static Variant) -> Option<Case> {
     let words = |case: &Case| case.buffers.iter().map(|(_, words)| words.len()).sum::<usize>();
-    cases(variant, &mut Random::new(&variant.to_string())).into_iter().min_by_key(|case| words(case).abs_diff(ENOUGH_WORDS))
+    cases(variant, &mut Random::new(&variant.to_string()))
+        .into_iter()
+        .min_by_key(|case| words(case).abs_diff(ENOUGH_WORDS))
 }
 
 /// What a variant is tried with: the constants of a step that runs it.
 pub type Tried<'a> = (&'static Variant, &'a [(&'static str, f64)]);
 
-/// Each of `variants` on known data, all in one submission: (variant, what is wrong) of those whose result is not their twin's. Products have as many
-/// blocks a row as the model's.
+/// Each of `variants` on known data, all in one submission: (variant, what is wrong) of those whose result is not their
+/// twin's. Products have as many blocks a row as the model's.
 ///
 /// # Errors
 /// [`crate::ErrorKind::Internal`] where a kernel has no cases; what the GPU says where it refuses them.
@@ -220,16 +246,28 @@ pub async fn self_test(gpu: &Gpu, variants: &[Tried<'_>]) -> Result<Vec<(&'stati
     let mut cases = Vec::new();
     for (variant, overrides) in variants {
         let number = |name: &str| overrides.iter().find(|o| o.0 == name).map_or(1, |o| o.1 as u32);
-        if let Some(real) = product::real(variant, &mut Random::new(&variant.to_string()), number("KB"), number("SPLIT")) {
+        if let Some(real) =
+            product::real(variant, &mut Random::new(&variant.to_string()), number("KB"), number("SPLIT"))
+        {
             cases.extend(real.into_iter().map(|case| (*variant, case)));
             continue;
         }
-        let all = CASES.iter().find(|c| c.0 == variant.kernel).ok_or_else(|| Error::internal(format!("kernel {} has no cases to check", variant.kernel)))?.1;
-        cases.push((*variant, typical(all, variant).ok_or_else(|| Error::internal(format!("{variant} has no cases to check")))?));
+        let all = CASES
+            .iter()
+            .find(|c| c.0 == variant.kernel)
+            .ok_or_else(|| Error::internal(format!("kernel {} has no cases to check", variant.kernel)))?
+            .1;
+        cases.push((
+            *variant,
+            typical(all, variant).ok_or_else(|| Error::internal(format!("{variant} has no cases to check")))?,
+        ));
     }
     let mut actual: Vec<_> = cases.iter().map(|(_, case)| case.buffers.clone()).collect();
-    let mut trials: Vec<Trial> =
-        cases.iter().zip(&mut actual).map(|((variant, case), buffers)| Trial { variant, overrides: &case.overrides, buffers, grid: case.grid }).collect();
+    let mut trials: Vec<Trial> = cases
+        .iter()
+        .zip(&mut actual)
+        .map(|((variant, case), buffers)| Trial { variant, overrides: &case.overrides, buffers, grid: case.grid })
+        .collect();
     gpu.run_all(&mut trials).await?;
     let mut wrong = Vec::new();
     for ((variant, case), actual) in cases.iter().zip(&actual) {
@@ -243,9 +281,16 @@ pub async fn self_test(gpu: &Gpu, variants: &[Tried<'_>]) -> Result<Vec<(&'stati
 }
 
 /// Compares what a variant has written to a binding with its twin's, as its cases do.
-pub fn compare_output(variant: &'static Variant, binding: &str, initial: &[u32], expected: &[u32], actual: &[u32]) -> Compared {
+pub fn compare_output(
+    variant: &'static Variant,
+    binding: &str,
+    initial: &[u32],
+    expected: &[u32],
+    actual: &[u32],
+) -> Compared {
     let cases = CASES.iter().find(|c| c.0 == variant.kernel).and_then(|(_, cases)| typical(*cases, variant));
-    let how = cases.and_then(|case| case.outputs.iter().find(|o| o.0 == binding).map(|o| o.1)).unwrap_or(Compare::Exact);
+    let how =
+        cases.and_then(|case| case.outputs.iter().find(|o| o.0 == binding).map(|o| o.1)).unwrap_or(Compare::Exact);
     how.compare(initial, expected, actual)
 }
 
@@ -261,7 +306,13 @@ fn done(case: &Case) -> Case {
         }
         _ => (*name, words.clone()),
     });
-    Case { name: "done".to_owned(), overrides: case.overrides.clone(), grid: case.grid, buffers: buffers.collect(), outputs: case.outputs.clone() }
+    Case {
+        name: "done".to_owned(),
+        overrides: case.overrides.clone(),
+        grid: case.grid,
+        buffers: buffers.collect(),
+        outputs: case.outputs.clone(),
+    }
 }
 
 /// The largest relative difference, and what is wrong if anything is.
@@ -276,7 +327,8 @@ type Buffers = [(&'static str, Vec<u32>)];
 
 /// The case's buffers after its twin.
 fn twin(variant: &'static Variant, case: &Case) -> Result<Vec<(&'static str, Vec<u32>)>> {
-    let cells: Vec<(&'static str, RefCell<Vec<u32>>)> = case.buffers.iter().map(|(name, words)| (*name, RefCell::new(words.clone()))).collect();
+    let cells: Vec<(&'static str, RefCell<Vec<u32>>)> =
+        case.buffers.iter().map(|(name, words)| (*name, RefCell::new(words.clone()))).collect();
     let buffers: Vec<_> = cells.iter().map(|(name, words)| (*name, words)).collect();
     cpu::run(&cpu::Call { variant, overrides: &case.overrides, grid: case.grid, buffers: &buffers })?;
     Ok(cells.into_iter().map(|(name, cell)| (name, cell.into_inner())).collect())
@@ -302,16 +354,29 @@ mod tests {
 
     #[test]
     fn every_kernel_has_cases_and_its_cases_give_every_buffer_and_override() {
-        assert_eq!(kernels(), CASES.iter().map(|c| c.0).collect::<Vec<_>>(), "variants.toml and CASES list the same kernels in the same order");
+        assert_eq!(
+            kernels(),
+            CASES.iter().map(|c| c.0).collect::<Vec<_>>(),
+            "variants.toml and CASES list the same kernels in the same order"
+        );
         for variant in kernels::all() {
             let cases = CASES.iter().find(|c| c.0 == variant.kernel).unwrap().1;
             for case in cases(variant, &mut Random::new("x")) {
                 variant.check_overrides(&case.overrides).unwrap();
                 for binding in variant.bindings {
-                    assert!(case.buffers.iter().any(|b| b.0 == binding.name), "{variant}: case {} has no buffer {}", case.name, binding.name);
+                    assert!(
+                        case.buffers.iter().any(|b| b.0 == binding.name),
+                        "{variant}: case {} has no buffer {}",
+                        case.name,
+                        binding.name
+                    );
                 }
                 for (name, _) in &case.outputs {
-                    assert!(variant.binding(name).is_some(), "{variant}: case {} compares {name}, which is no binding", case.name);
+                    assert!(
+                        variant.binding(name).is_some(),
+                        "{variant}: case {} compares {name}, which is no binding",
+                        case.name
+                    );
                 }
             }
         }
@@ -359,7 +424,8 @@ mod tests {
     #[test]
     fn a_twin_agrees_with_itself() {
         let passes = |row: &Row| assert_eq!(row.status, Status::Pass, "{row:?}");
-        let report = pollster::block_on(check(&Twin { writes: true }, without_subgroups, Selection::All, passes)).unwrap();
+        let report =
+            pollster::block_on(check(&Twin { writes: true }, without_subgroups, Selection::All, passes)).unwrap();
         assert!(report.passed > kernels::all().iter().filter(|v| without_subgroups(v)).count());
     }
 
@@ -372,6 +438,9 @@ mod tests {
                 || (row.case.starts_with("greedy") && row.kernel == "logit_stats")
                 || row.case.starts_with("idle")
         };
-        pollster::block_on(check(&silent, without_subgroups, Selection::All, |row| assert_eq!(row.status == Status::Pass, idle(row), "{row:?}"))).unwrap();
+        pollster::block_on(check(&silent, without_subgroups, Selection::All, |row| {
+            assert_eq!(row.status == Status::Pass, idle(row), "{row:?}")
+        }))
+        .unwrap();
     }
 }

@@ -38,7 +38,12 @@ pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                     if last == 1 { " last" } else { "" },
                     if size == 0.0 { " zeros" } else { "" }
                 ),
-                overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-5)]).chain(scaled).collect(),
+                overrides: overrides
+                    .into_iter()
+                    .map(|(name, value)| (name, f64::from(value)))
+                    .chain([("EPS", 1e-5)])
+                    .chain(scaled)
+                    .collect(),
                 grid: [out, 1, 1],
                 buffers: [
                     ("state", State { rows: t, ..State::default() }.words()),
@@ -57,14 +62,24 @@ pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
 
 pub fn qk(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (T, spans of queries, their width, spans of keys, their width, where the keys' weights are)
-    let shapes: [(u32, u32, u32, u32, u32, u32); 5] =
-        [(1, 4, 64, 2, 64, 256), (3, 2, 80, 1, 80, 256), (2, 3, 256, 3, 256, 256), (5, 1, 384, 1, 96, 384), (2, 1, 100, 1, 100, 100)];
+    let shapes: [(u32, u32, u32, u32, u32, u32); 5] = [
+        (1, 4, 64, 2, 64, 256),
+        (3, 2, 80, 1, 80, 256),
+        (2, 3, 256, 3, 256, 256),
+        (5, 1, 384, 1, 96, 384),
+        (2, 1, 100, 1, 100, 100),
+    ];
     let cases = shapes.into_iter().map(|(t, q, q_width, k, k_width, at)| {
         let stride = q * q_width + 2 * k * k_width + 4;
-        let overrides = [("QSPANS", q), ("QWIDTH", q_width), ("KSPANS", k), ("KWIDTH", k_width), ("KAT", at), ("QSTRIDE", stride)];
+        let overrides =
+            [("QSPANS", q), ("QWIDTH", q_width), ("KSPANS", k), ("KWIDTH", k_width), ("KAT", at), ("QSTRIDE", stride)];
         Case {
             name: format!("T={t} {q} spans of {q_width}, {k} of {k_width}"),
-            overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-6)]).collect(),
+            overrides: overrides
+                .into_iter()
+                .map(|(name, value)| (name, f64::from(value)))
+                .chain([("EPS", 1e-6)])
+                .collect(),
             grid: [q + k, t, 1],
             buffers: vec![
                 ("state", State { rows: t, ..State::default() }.words()),
@@ -82,10 +97,15 @@ pub fn gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let shapes: [(u32, u32, u32, u32, u32); 6] =
         [(1, 4, 128, 0, 0), (3, 2, 32, 0, 0), (2, 1, 768, 1, 1), (5, 3, 96, 1, 1), (1, 2, 320, 1, 0), (3, 4, 64, 0, 0)];
     let case = |(i, (t, groups, group, own, first)): (usize, (u32, u32, u32, u32, u32))| {
-        let factors = if i == 5 { [("NORMED", 0.0), ("INNER", 0.7), ("OUTER", 1.3)] } else { [("NORMED", 1.0), ("INNER", 1.0), ("OUTER", 1.0)] };
+        let factors = if i == 5 {
+            [("NORMED", 0.0), ("INNER", 0.7), ("OUTER", 1.3)]
+        } else {
+            [("NORMED", 1.0), ("INNER", 1.0), ("OUTER", 1.0)]
+        };
         let width = groups * group;
         let stride = width + 20;
-        let overrides = [("WIDTH", width), ("GROUP", group), ("STRIDE", stride), ("Z_AT", 8), ("OWN", own), ("FIRST", first)];
+        let overrides =
+            [("WIDTH", width), ("GROUP", group), ("STRIDE", stride), ("Z_AT", 8), ("OWN", own), ("FIRST", first)];
         let buffers = [
             ("state", State { rows: t, ..State::default() }.words()),
             ("x", words(&random.f32s((t * width) as usize, 3.0))),
@@ -93,8 +113,17 @@ pub fn gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             ("nw", words(&random.f32s(if own == 1 { width } else { group } as usize, 2.0))),
         ];
         Case {
-            name: format!("T={t} {groups} groups of {group}{}{}", if own == 1 { " with weights" } else { "" }, if first == 1 { ", gate first" } else { "" }),
-            overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-6)]).chain(factors).collect(),
+            name: format!(
+                "T={t} {groups} groups of {group}{}{}",
+                if own == 1 { " with weights" } else { "" },
+                if first == 1 { ", gate first" } else { "" }
+            ),
+            overrides: overrides
+                .into_iter()
+                .map(|(name, value)| (name, f64::from(value)))
+                .chain([("EPS", 1e-6)])
+                .chain(factors)
+                .collect(),
             grid: [groups, t, 1],
             buffers: buffers.into_iter().chain(out_buffers(variant, (t * width / 32) as usize)).collect(),
             outputs: out_compare(variant),

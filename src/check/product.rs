@@ -42,18 +42,25 @@ pub fn matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             case.overrides.push(("EACH", f64::from(u8::from(shape.t > 1))));
             // One with a bias, one with capped sums; halves' sums are not as close where the cap bends them.
             let cap = if variant.axis("act") == Some("f16") { 1000.0 } else { 40.0 };
-            case.overrides.extend([("BIAS", f64::from(u8::from(shape.n == 13))), ("SOFTCAP", if shape.n == 9 { cap } else { 0.0 })]);
+            case.overrides.extend([
+                ("BIAS", f64::from(u8::from(shape.n == 13))),
+                ("SOFTCAP", if shape.n == 9 { cap } else { 0.0 }),
+            ]);
             case.overrides.push(("SPLIT", f64::from(split)));
             case
         })
         .collect()
 }
 
-/// A residual stream, padded to whole blocks, and norm weights, whose product is whole multiples of its blocks' scales: which int8 it becomes
-/// does not hang on the last bit of a quotient.
+/// A residual stream, padded to whole blocks, and norm weights, whose product is whole multiples of its blocks' scales:
+/// which int8 it becomes does not hang on the last bit of a quotient.
 fn residual(random: &mut Random, d: u32) -> [(&'static str, Vec<u32>); 2] {
     let weights: Vec<f32> = (0..d).map(|_| [0.5, 1.0, 2.0][random.below(3) as usize]).collect();
-    let mut h: Vec<f32> = weights.iter().enumerate().map(|(i, w)| (if i % 32 == 7 { 127.0 } else { random.below(255) as f32 - 127.0 }) / 64.0 / w).collect();
+    let mut h: Vec<f32> = weights
+        .iter()
+        .enumerate()
+        .map(|(i, w)| (if i % 32 == 7 { 127.0 } else { random.below(255) as f32 - 127.0 }) / 64.0 / w)
+        .collect();
     h.resize(d.next_multiple_of(32) as usize, 0.0);
     // The reader of whole vec4 must not need more than the buffer's own padding.
     [("h", words(&h)), ("nw", words(&weights))]
@@ -70,7 +77,8 @@ fn unfinished(random: &mut Random, d: u32, post: bool, rows: u32) -> Vec<(&'stat
     if !post {
         return vec![h, ("nw", weights), ("block", untouched(4)), ("sum", untouched(8))];
     }
-    // Of ones and minus ones, whose norm is as sharp as they are, so that int8 of the sum are as they would be without it.
+    // Of ones and minus ones, whose norm is as sharp as they are, so that int8 of the sum are as they would be without
+    // it.
     let mut block: Vec<f32> = (0..d).map(|_| if random.below(2) == 0 { 1.0 } else { -1.0 }).collect();
     block.resize(padded, 0.0);
     let block = block.repeat(rows as usize);
@@ -80,8 +88,8 @@ fn unfinished(random: &mut Random, d: u32, post: bool, rows: u32) -> Vec<(&'stat
     vec![h, ("nw", weights), ("block", words(&block)), ("sum", untouched(padded * rows as usize + 4))]
 }
 
-/// A product as a model's steps run it: with rows of so many blocks, dealt out among so many groups of lanes; and with activations that halves do not
-/// hold, where they are f32. None for other kernels.
+/// A product as a model's steps run it: with rows of so many blocks, dealt out among so many groups of lanes; and with
+/// activations that halves do not hold, where they are f32. None for other kernels.
 pub fn real(variant: &'static Variant, random: &mut Random, kb: u32, split: u32) -> Option<Vec<Case>> {
     let k = kb * 32;
     // Whole workgroups and a part of one.
@@ -89,14 +97,24 @@ pub fn real(variant: &'static Variant, random: &mut Random, kb: u32, split: u32)
     let first = match variant.kernel {
         "matvec" => {
             let n = n(variant.tile[0] / split);
-            let mut case = case(variant, random, &Shape { row0: 5, add: true, ..shape(1, k, n) }, [n.div_ceil(variant.tile[0] / split), 1, 1]);
+            let mut case = case(
+                variant,
+                random,
+                &Shape { row0: 5, add: true, ..shape(1, k, n) },
+                [n.div_ceil(variant.tile[0] / split), 1, 1],
+            );
             case.overrides.push(("SPLIT", f64::from(split)));
             case
         }
         "norm_matvec" => norm_matvec_of(variant, random, &[(k, n(variant.tile[0]), 3, 1)]).pop()?,
         "norm_gated" => norm_gated_of(variant, random, &[(k, 37, 1)]).pop()?,
         "matmul" => {
-            let mut case = case(variant, random, &Shape { add: true, ..shape(5, k, 70) }, [70_u32.div_ceil(variant.tile[0]), 1, 1]);
+            let mut case = case(
+                variant,
+                random,
+                &Shape { add: true, ..shape(5, k, 70) },
+                [70_u32.div_ceil(variant.tile[0]), 1, 1],
+            );
             case.overrides.push(("BIAS", 0.0));
             case
         }
@@ -109,7 +127,13 @@ pub fn real(variant: &'static Variant, random: &mut Random, kb: u32, split: u32)
             (*name, words.iter().enumerate().map(value).collect())
         };
         let buffers = first.buffers.iter().map(large).collect();
-        Case { name: format!("{} large", first.name), overrides: first.overrides.clone(), grid: first.grid, buffers, outputs: first.outputs.clone() }
+        Case {
+            name: format!("{} large", first.name),
+            overrides: first.overrides.clone(),
+            grid: first.grid,
+            buffers,
+            outputs: first.outputs.clone(),
+        }
     });
     Some([Some(first), large].into_iter().flatten().collect())
 }
@@ -132,7 +156,11 @@ fn norm_matvec_of(variant: &'static Variant, random: &mut Random, shapes: &[(u32
             buffers.extend(unfinished(random, d, post, t));
             let bias = words(&Random::new("bias").f32s((row0 + n) as usize, 1.0));
             let stride = row0 + n + 3;
-            buffers.extend([("state", State { rows: t, ..State::default() }.words()), ("y", untouched((t * stride) as usize)), ("bias", bias)]);
+            buffers.extend([
+                ("state", State { rows: t, ..State::default() }.words()),
+                ("y", untouched((t * stride) as usize)),
+                ("bias", bias),
+            ]);
             let overrides = [
                 ("KB", kb),
                 ("N", n),
@@ -146,7 +174,11 @@ fn norm_matvec_of(variant: &'static Variant, random: &mut Random, shapes: &[(u32
             ];
             Case {
                 name: format!("T={t} D={d} N={n} at {row0}"),
-                overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-5)]).collect(),
+                overrides: overrides
+                    .into_iter()
+                    .map(|(name, value)| (name, f64::from(value)))
+                    .chain([("EPS", 1e-5)])
+                    .collect(),
                 grid: [n.div_ceil(variant.tile[0]).div_ceil(2), 2, t],
                 buffers,
                 outputs: vec![("y", if post && quantized { Compare::F32(2e-3) } else { F32 }), ("sum", F32)],
@@ -156,8 +188,14 @@ fn norm_matvec_of(variant: &'static Variant, random: &mut Random, shapes: &[(u32
 }
 
 pub fn gated_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
-    // (width, group, rows, the first, weights of its own, the gate first, normed): a head's, groups of a width, all of it, none
-    let shapes: [[u32; 7]; 4] = [[512, 128, 13, 5, 0, 0, 1], [1536, 512, 70, 0, 1, 1, 1], [2048, 2048, 40, 3, 1, 1, 1], [768, 64, 33, 0, 0, 0, 0]];
+    // (width, group, rows, the first, weights of its own, the gate first, normed): a head's, groups of a width, all of
+    // it, none
+    let shapes: [[u32; 7]; 4] = [
+        [512, 128, 13, 5, 0, 0, 1],
+        [1536, 512, 70, 0, 1, 1, 1],
+        [2048, 2048, 40, 3, 1, 1, 1],
+        [768, 64, 33, 0, 0, 0, 0],
+    ];
     let cases = shapes.into_iter().map(|[width, group, n, row0, own, first, normed]| {
         let kb = width / 32;
         let factors = if normed == 1 { [1.0, 1.0] } else { [0.7, 1.3] };
@@ -169,8 +207,17 @@ pub fn gated_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case>
             ("nw", words(&random.f32s(width as usize, 2.0))),
             ("y", words(&random.f32s((row0 + n) as usize + 3, 1.0))),
         ]);
-        let overrides =
-            [("KB", kb), ("N", n), ("ROW0", row0), ("WIDTH", width), ("GROUP", group), ("Z_AT", 8), ("OWN", own), ("FIRST", first), ("NORMED", normed)];
+        let overrides = [
+            ("KB", kb),
+            ("N", n),
+            ("ROW0", row0),
+            ("WIDTH", width),
+            ("GROUP", group),
+            ("Z_AT", 8),
+            ("OWN", own),
+            ("FIRST", first),
+            ("NORMED", normed),
+        ];
         Case {
             name: format!(
                 "{width} in groups of {group} N={n} at {row0}{}{}",
@@ -192,7 +239,11 @@ pub fn gated_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case>
 
 pub fn norm_gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     // (D, F, rows)
-    norm_gated_of(variant, random, &[(if variant.axis("act") == Some("q8") { 96 } else { 80 }, 64, 1), (2080, 60, 1), (192, 60, 3)])
+    norm_gated_of(
+        variant,
+        random,
+        &[(if variant.axis("act") == Some("q8") { 96 } else { 80 }, 64, 1), (2080, 60, 1), (192, 60, 3)],
+    )
 }
 
 fn norm_gated_of(variant: &'static Variant, random: &mut Random, shapes: &[(u32, u32, u32)]) -> Vec<Case> {
@@ -207,17 +258,32 @@ fn norm_gated_of(variant: &'static Variant, random: &mut Random, shapes: &[(u32,
             buffers.push(("state", State { rows: t, ..State::default() }.words()));
             buffers.extend(out_buffers(variant, (t * f.div_ceil(32)) as usize));
             // So large an EPS keeps the gates small: the sigmoid of -50 is all rounding.
-            let mut overrides = vec![("KB", kb), ("F", f), ("D", d), ("ACT", u32::from(f == 60)), ("POST", u32::from(post)), ("EACH", u32::from(t > 1))];
+            let mut overrides = vec![
+                ("KB", kb),
+                ("F", f),
+                ("D", d),
+                ("ACT", u32::from(f == 60)),
+                ("POST", u32::from(post)),
+                ("EACH", u32::from(t > 1)),
+            ];
             // The second without gates, each output times a number that is there.
             if variant.axis("out") == Some("f32") {
-                overrides.extend([("GATED", u32::from(!post)), ("BESIDE", u32::from(post)), ("PLAIN", u32::from(post))]);
+                overrides.extend([
+                    ("GATED", u32::from(!post)),
+                    ("BESIDE", u32::from(post)),
+                    ("PLAIN", u32::from(post)),
+                ]);
                 buffers.push(("beside", words(&random.f32s(2 + f as usize, 1.0))));
             } else {
                 overrides.push(("SCALED", u32::from(post)));
             }
             Case {
                 name: format!("T={t} D={d} F={f}"),
-                overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 64.0)]).collect(),
+                overrides: overrides
+                    .into_iter()
+                    .map(|(name, value)| (name, f64::from(value)))
+                    .chain([("EPS", 64.0)])
+                    .collect(),
                 grid: [f.div_ceil(32).div_ceil(2), 2, t],
                 buffers,
                 outputs: out_compare(variant).into_iter().chain([("sum", F32)]).collect(),
@@ -276,7 +342,8 @@ pub fn matmul(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         Shape { row0: 3, ..shape(3, 288, 140) },
     ];
     let cases = shapes.into_iter().map(|shape| {
-        let mut case = case(variant, random, &shape, [shape.n.div_ceil(variant.tile[0]), shape.t.div_ceil(variant.tile[1]), 1]);
+        let mut case =
+            case(variant, random, &shape, [shape.n.div_ceil(variant.tile[0]), shape.t.div_ceil(variant.tile[1]), 1]);
         case.overrides.push(("BIAS", f64::from(u8::from(shape.n == 13))));
         case
     });
@@ -285,10 +352,15 @@ pub fn matmul(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
 
 pub fn matmul_subgroup(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let n = variant.tile[0];
-    let shapes =
-        [shape(64, 64, n), Shape { add: true, ..shape(65, 96, 2 * n) }, Shape { row0: 16, ..shape(3, 288, n) }, Shape { add: true, ..shape(130, 2080, n) }];
+    let shapes = [
+        shape(64, 64, n),
+        Shape { add: true, ..shape(65, 96, 2 * n) },
+        Shape { row0: 16, ..shape(3, 288, n) },
+        Shape { add: true, ..shape(130, 2080, n) },
+    ];
     let cases = shapes.into_iter().map(|shape| {
-        let mut case = case(variant, random, &shape, [shape.n.div_ceil(variant.tile[0]), shape.t.div_ceil(variant.tile[1]), 1]);
+        let mut case =
+            case(variant, random, &shape, [shape.n.div_ceil(variant.tile[0]), shape.t.div_ceil(variant.tile[1]), 1]);
         // Whole tiles of rows, of a multiple of sixteen.
         let stride = shape.row0 + shape.n + 16;
         let words_of_y = (shape.t.next_multiple_of(variant.tile[1]) * stride) as usize;
@@ -316,7 +388,10 @@ fn case(variant: &'static Variant, random: &mut Random, shape: &Shape, grid: [u3
     let kb = k.div_ceil(32);
     let stride = row0 + n + 3;
     let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (n * kb) as usize, small);
-    buffers.extend(activations(variant.axis("act").unwrap_or_default(), &random.padded(t as usize, k as usize, kb as usize * 32)));
+    buffers.extend(activations(
+        variant.axis("act").unwrap_or_default(),
+        &random.padded(t as usize, k as usize, kb as usize * 32),
+    ));
     let y = if add { words(&random.f32s((t * stride) as usize, 1.0)) } else { untouched((t * stride) as usize) };
     buffers.extend([("state", State { rows: t, ..State::default() }.words()), ("y", y)]);
     if variant.binding("bias").is_some() {
@@ -325,7 +400,11 @@ fn case(variant: &'static Variant, random: &mut Random, shape: &Shape, grid: [u3
     let mut overrides = vec![("KB", kb), ("N", n), ("ROW0", row0), ("ADD", u32::from(add))];
     overrides.push(("NSTRIDE", stride));
     Case {
-        name: format!("T={t} K={k} N={n} at {row0}{}{}", if add { " add" } else { "" }, if small { " small" } else { "" }),
+        name: format!(
+            "T={t} K={k} N={n} at {row0}{}{}",
+            if add { " add" } else { "" },
+            if small { " small" } else { "" }
+        ),
         overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).collect(),
         grid,
         buffers,

@@ -46,8 +46,8 @@ impl Random {
         (0..rows * stride).map(|i| if i % stride < width { self.f32() } else { 0.0 }).collect()
     }
 
-    /// `blocks` blocks of a weight type as the buffers `wq` and, where the type has scales, `ws`. With `small`, values so
-    /// small that f16 scales are subnormal.
+    /// `blocks` blocks of a weight type as the buffers `wq` and, where the type has scales, `ws`. With `small`, values
+    /// so small that f16 scales are subnormal.
     pub fn weights(&mut self, weight: &str, blocks: usize, small: bool) -> Vec<(&'static str, Vec<u32>)> {
         let kind = WeightType::of_axis(weight).unwrap_or_else(|| panic!("no kernel reads weights of type {weight}"));
         let words = blocks * kind.quant_words();

@@ -89,10 +89,14 @@ fn over_logits(
             name: name(v, &params, kind),
             overrides: vec![("V", v as f64)],
             grid: [groups, 1, 1],
-            buffers: [("state", State { pos: 41, rows: 1, ..State::default() }.words()), ("params", params.words()), ("logits", padded(&values))]
-                .into_iter()
-                .chain(buffers)
-                .collect(),
+            buffers: [
+                ("state", State { pos: 41, rows: 1, ..State::default() }.words()),
+                ("params", params.words()),
+                ("logits", padded(&values)),
+            ]
+            .into_iter()
+            .chain(buffers)
+            .collect(),
             outputs,
         }
     };
@@ -135,8 +139,8 @@ fn beside(mut cases: Vec<Case>) -> Vec<Case> {
         }
         "params" => {
             let own = Sampling::of_row(words, 0).unwrap_or(OFF);
-            let all =
-                [own, own, Sampling { temperature: 2.0 * own.temperature, seed_lo: 8, ..own }].map(|params| params.words()[..Sampling::BYTES / 4].to_vec());
+            let all = [own, own, Sampling { temperature: 2.0 * own.temperature, seed_lo: 8, ..own }]
+                .map(|params| params.words()[..Sampling::BYTES / 4].to_vec());
             (*name, [all.concat(), vec![0; (Sampling::ROOM - rows * Sampling::BYTES) / 4]].concat())
         }
         _ => (*name, words.clone()),
@@ -153,7 +157,9 @@ fn beside(mut cases: Vec<Case>) -> Vec<Case> {
 }
 
 pub fn logit_stats(_: &'static Variant, random: &mut Random) -> Vec<Case> {
-    beside(over_logits(shapes(), random, SLICES, |_, _, _| (vec![("part", untouched(SLICES as usize))], vec![("part", Compare::Exact)])))
+    beside(over_logits(shapes(), random, SLICES, |_, _, _| {
+        (vec![("part", untouched(SLICES as usize))], vec![("part", Compare::Exact)])
+    }))
 }
 
 fn largest(values: &[f32]) -> f32 {
@@ -176,10 +182,22 @@ pub fn tally(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         let rounds = params.filter_rounds(values.len() as u32);
         let round = random.below(rounds);
         let floor_key = if round < 4 { 0 } else { floor_key };
-        let search = Search { round, prefix: prefix.checked_shr(32 - 8 * (round % 4)).unwrap_or(0), floor_key, ..Search::default() };
+        let search = Search {
+            round,
+            prefix: prefix.checked_shr(32 - 8 * (round % 4)).unwrap_or(0),
+            floor_key,
+            ..Search::default()
+        };
         let part = maxima(values, random);
-        let buffers = vec![("part", part), ("searches", words_of(search)), ("tallies", untouched((2 * BINS * SLICES) as usize))];
-        (buffers, vec![("tallies", if params.searches_top_k(values.len() as u32) && round < 4 { Compare::Exact } else { Compare::Sums })])
+        let buffers =
+            vec![("part", part), ("searches", words_of(search)), ("tallies", untouched((2 * BINS * SLICES) as usize))];
+        (
+            buffers,
+            vec![(
+                "tallies",
+                if params.searches_top_k(values.len() as u32) && round < 4 { Compare::Exact } else { Compare::Sums },
+            )],
+        )
     }))
 }
 
@@ -206,7 +224,11 @@ pub fn narrow(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     ];
     let make = |(what, params, round, most, bins): (&str, Sampling, u32, u32, u32)| {
         let weight = |random: &mut Random, bin: u32| {
-            if most > 0 && bin < bins { [random.below(most).max(u32::from(most == 1)), random.below(most.min(7))] } else { [0, 0] }
+            if most > 0 && bin < bins {
+                [random.below(most).max(u32::from(most == 1)), random.below(most.min(7))]
+            } else {
+                [0, 0]
+            }
         };
         let mut tallies: Vec<u32> = (0..BINS * SLICES).flat_map(|i| weight(random, i % BINS)).collect();
         if most < u32::MAX {
@@ -214,7 +236,13 @@ pub fn narrow(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         }
         let sums: u64 = tallies.chunks_exact(2).map(|p| u64::from(p[0]) | u64::from(p[1]) << 32).sum();
         let missing = sums / 3 + 1;
-        let search = Search { round, prefix: 0xabcd, floor_key: 0x8000_0000, missing: [missing as u32, (missing >> 32) as u32], ..Search::default() };
+        let search = Search {
+            round,
+            prefix: 0xabcd,
+            floor_key: 0x8000_0000,
+            missing: [missing as u32, (missing >> 32) as u32],
+            ..Search::default()
+        };
         Case {
             name: what.to_owned(),
             overrides: vec![("V", 4096.0)],
@@ -236,7 +264,10 @@ pub fn threshold(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         let floor_key = values.get(random.below(values.len() as u32) as usize).map_or(0, |x| ordered(*x));
         let search = Search { round: 8, floor_key, prefix: floor_key, ..Search::default() };
         let part = maxima(values, random);
-        (vec![("part", part), ("searches", words_of(search)), ("thr", untouched(4))], vec![("thr", Compare::Keys), ("searches", Compare::Exact)])
+        (
+            vec![("part", part), ("searches", words_of(search)), ("thr", untouched(4))],
+            vec![("thr", Compare::Keys), ("searches", Compare::Exact)],
+        )
     });
     // This kernel reads the maxima only.
     cases.iter_mut().for_each(|case| case.buffers.retain(|(name, _)| *name != "logits"));
@@ -276,7 +307,12 @@ pub fn advance(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         ("ties go to the lowest id", state, OFF, vec![(3, best(70)), (9, best(20)), (60, best(30))]),
         ("after a prompt", State { rows: 30, step: 0, pos: 0, ..state }, OFF, vec![(3, best(0))]),
         ("nothing but NaN", state, stops, (0..SLICES as usize).map(|i| (i, nan)).collect()),
-        ("one candidate", state, stops, (0..SLICES as usize).map(|i| (i, if i == 0 { best(0) } else { nan })).collect()),
+        (
+            "one candidate",
+            state,
+            stops,
+            (0..SLICES as usize).map(|i| (i, if i == 0 { best(0) } else { nan })).collect(),
+        ),
     ];
     shapes
         .into_iter()
@@ -289,7 +325,12 @@ pub fn advance(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                 name: what.to_owned(),
                 overrides: Vec::new(),
                 grid: [1, 1, 1],
-                buffers: vec![("state", state.words()), ("params", params.words()), ("cand", cand.concat()), ("ring", untouched(params.ring_len as usize))],
+                buffers: vec![
+                    ("state", state.words()),
+                    ("params", params.words()),
+                    ("cand", cand.concat()),
+                    ("ring", untouched(params.ring_len as usize)),
+                ],
                 outputs: vec![("state", Compare::Exact), ("ring", Compare::Exact)],
             }
         })
@@ -320,7 +361,10 @@ pub fn penalize(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         // The last token sampled.
         let token = random.below(v as u32);
         Case {
-            name: format!("V={v} presence={} frequency={} repetition={} step={step} {kind:?}", params.presence, params.frequency, params.repetition),
+            name: format!(
+                "V={v} presence={} frequency={} repetition={} step={step} {kind:?}",
+                params.presence, params.frequency, params.repetition
+            ),
             overrides: vec![("V", v as f64)],
             grid: [SLICES, 1, 1],
             buffers: vec![
@@ -379,7 +423,9 @@ pub fn logprobs_append(_: &'static Variant, random: &mut Random) -> Vec<Case> {
             if w < slices { best } else { vec![[0, AFTER_END]; TOP] }
         };
         let tops: Vec<[u32; 2]> = (0..SLICES as usize).flat_map(of).collect();
-        let sums: Vec<u32> = (0..SLICES as usize).flat_map(|w| [tops[w * TOP][0], if w < slices { (1.0 + w as f32).to_bits() } else { 0 }]).collect();
+        let sums: Vec<u32> = (0..SLICES as usize)
+            .flat_map(|w| [tops[w * TOP][0], if w < slices { (1.0 + w as f32).to_bits() } else { 0 }])
+            .collect();
         let mut cand = vec![[0, AFTER_END]; SLICES as usize];
         if slices > 0 {
             cand[slices - 1] = [ordered(1.0), ((slices - 1) * TOP) as u32 + 3];

@@ -7,6 +7,7 @@ pub fn cases(_: &'static Variant, _: &mut Random) -> Vec<Case> {
     let mut data = vec![0; 4096 * 4];
     data[(256 * 3 + 77) * 4 + 2] = 0x1234;
     let overrides = vec![("WORDS", 4096.0)];
-    let buffers = vec![("state", State { rows: 1, ..State::default() }.words()), ("data", data), ("sums", untouched(256))];
+    let buffers =
+        vec![("state", State { rows: 1, ..State::default() }.words()), ("data", data), ("sums", untouched(256))];
     vec![Case { name: "one word".into(), overrides, grid: [1, 1, 1], buffers, outputs: vec![("sums", Compare::Exact)] }]
 }

@@ -37,7 +37,12 @@ pub fn run(call: &Call) -> Result<()> {
         bindings: &bindings,
     };
     let overrides = variant.all_overrides(call.overrides);
-    let ran = millrace_twins::run(&millrace_twins::Call { variant: described, overrides: &overrides, grid: call.grid, buffers: call.buffers });
+    let ran = millrace_twins::run(&millrace_twins::Call {
+        variant: described,
+        overrides: &overrides,
+        grid: call.grid,
+        buffers: call.buffers,
+    });
     if ran { Ok(()) } else { Err(Error::internal(format!("kernel {} has no twin", variant.kernel))) }
 }
 

@@ -58,7 +58,9 @@ fn power(values: &[f32], halves: bool) -> i32 {
 fn packed(values: &[f32], power: i32, halves: bool) -> Vec<u8> {
     let factor = 2.0_f32.powi(power);
     match halves {
-        true => pod_collect_to_vec(&values.iter().map(|value| f16::from_f32(value * factor).to_bits()).collect::<Vec<u16>>()),
+        true => pod_collect_to_vec(
+            &values.iter().map(|value| f16::from_f32(value * factor).to_bits()).collect::<Vec<u16>>(),
+        ),
         false => cast_slice(values).to_vec(),
     }
 }
@@ -91,12 +93,15 @@ impl Session {
         let matrices: Vec<Matrix> = self.model().adaptable_matrices().into_iter().cloned().collect();
         for matrix in matrices {
             let shape = Shape::of(&matrix);
-            let ranks = |tensor| adapters.iter().filter_map(move |of| of.tensors.get(tensor)).map(|fitted| fitted.module.rank());
+            let ranks = |tensor| {
+                adapters.iter().filter_map(move |of| of.tensors.get(tensor)).map(|fitted| fitted.module.rank())
+            };
             let Some(rank) = shape.tensors.iter().flat_map(ranks).max() else { continue };
             let columns = rank.next_multiple_of(4);
             let ranks = columns * shape.tensors.len();
             let size = if halves { 2 } else { 4 };
-            let sizes = [ranks * matrix.kb() * BLOCK * size, matrix.n * columns * size, matrix.n * 8].map(|bytes| (bytes * adapters.len()) as u64);
+            let sizes = [ranks * matrix.kb() * BLOCK * size, matrix.n * columns * size, matrix.n * 8]
+                .map(|bytes| (bytes * adapters.len()) as u64);
             if sizes.iter().any(|bytes| *bytes > most) {
                 return Err(Error::out_of_memory(format!(
                     "the adapters of {} are larger than the GPU's binding limit of {most} bytes: unload those that are not needed",
@@ -124,7 +129,9 @@ impl Session {
     fn voice_row(&self, voice: Option<&Voice>) -> Result<[u32; 4]> {
         let Some(Voice { adapter, scale }) = voice else { return Ok([0; 4]) };
         let number = self.adapters.adapters.iter().position(|of| of.adapter.fingerprint == *adapter);
-        let number = number.ok_or_else(|| Error::bad_option("the adapter that this conversation was read with is not loaded: load it again"))?;
+        let number = number.ok_or_else(|| {
+            Error::bad_option("the adapter that this conversation was read with is not loaded: load it again")
+        })?;
         Ok([number as u32 + 1, scale.to_bits(), 0, 0])
     }
 
@@ -143,7 +150,13 @@ impl Session {
 }
 
 /// Writes an adapter's part of a matrix into the buffers' region of its number.
-async fn write(sink: &dyn Sink, (matrix, shape, adapted): (&Matrix, &Shape, &Adapted), number: usize, of: &FittedAdapter, halves: bool) -> Result<()> {
+async fn write(
+    sink: &dyn Sink,
+    (matrix, shape, adapted): (&Matrix, &Shape, &Adapted),
+    number: usize,
+    of: &FittedAdapter,
+    halves: bool,
+) -> Result<()> {
     let Adapted { a, b, at, columns, ranks } = *adapted;
     let (row, n, size) = (matrix.kb() * BLOCK, matrix.n, if halves { 2 } else { 4 });
     let mut places = vec![[0_u32; 2]; n];
@@ -156,7 +169,10 @@ async fn write(sink: &dyn Sink, (matrix, shape, adapted): (&Matrix, &Shape, &Ada
         let (module, rank) = (&fitted.module, fitted.module.rank());
         let (a, b) = (of.adapter.read(&module.a).await?, of.adapter.read(&module.b).await?);
         let power = power(&a, halves);
-        let padded: Vec<f32> = a.chunks_exact(matrix.k).flat_map(|values| values.iter().copied().chain(std::iter::repeat_n(0.0, row - matrix.k))).collect();
+        let padded: Vec<f32> = a
+            .chunks_exact(matrix.k)
+            .flat_map(|values| values.iter().copied().chain(std::iter::repeat_n(0.0, row - matrix.k)))
+            .collect();
         of_a[tensor * columns * row * size..][..rank * row * size].copy_from_slice(&packed(&padded, power, halves));
         factors[tensor] = module.factor * 2.0_f32.powi(-power);
         for (i, (_, own)) in shape.rows.iter().enumerate().filter(|(_, (number, _))| *number == tensor) {

@@ -37,10 +37,19 @@ impl Session {
     /// Reads a prompt that fits into one pass, and then decodes one token, step by step: `on_step` is called with each
     /// comparison and returns whether to continue. Steps after a wrong one continue from the GPU's result. `memory`
     /// holds the weights, by this session's layout.
-    pub async fn bisect(&mut self, memory: &Memory, prompt: &[u32], on_step: &mut dyn FnMut(Compared) -> bool, cancel: &Cancel) -> Result<()> {
+    pub async fn bisect(
+        &mut self,
+        memory: &Memory,
+        prompt: &[u32],
+        on_step: &mut dyn FnMut(Compared) -> bool,
+        cancel: &Cancel,
+    ) -> Result<()> {
         let rows = prompt.len() as u32;
         if rows == 0 || rows > self.sizes().rows || rows + 1 > self.context() {
-            return Err(Error::bad_option(format!("a prompt of {rows} tokens; give 1 to {}", self.sizes().rows.min(self.context() - 1))));
+            return Err(Error::bad_option(format!(
+                "a prompt of {rows} tokens; give 1 to {}",
+                self.sizes().rows.min(self.context() - 1)
+            )));
         }
         self.ensure(rows + 1).await?;
         let slot = self.states.vacate()? as u32;
@@ -74,21 +83,47 @@ impl Session {
         Ok(())
     }
 
-    async fn compare_step(&self, memory: &Memory, pass: Pass, number: usize, step: &Step, rows: u32) -> Result<Compared> {
-        let written: Vec<_> =
-            step.bindings.iter().filter(|(binding, _)| step.variant.binding(binding).is_some_and(|b| b.kind == BindingKind::ReadWrite)).copied().collect();
-        let before: HashMap<BufferId, Vec<u32>> = written.iter().map(|(_, id)| (*id, memory.words(*id).borrow().clone())).collect();
+    async fn compare_step(
+        &self,
+        memory: &Memory,
+        pass: Pass,
+        number: usize,
+        step: &Step,
+        rows: u32,
+    ) -> Result<Compared> {
+        let written: Vec<_> = step
+            .bindings
+            .iter()
+            .filter(|(binding, _)| step.variant.binding(binding).is_some_and(|b| b.kind == BindingKind::ReadWrite))
+            .copied()
+            .collect();
+        let before: HashMap<BufferId, Vec<u32>> =
+            written.iter().map(|(_, id)| (*id, memory.words(*id).borrow().clone())).collect();
         let buffers: Vec<_> = step.bindings.iter().map(|(name, id)| (*name, memory.words(*id))).collect();
-        cpu::run(&Call { variant: step.variant, overrides: &step.overrides, grid: step.grid.at(rows), buffers: &buffers }).map_err(|e| e.at(&step.name))?;
+        cpu::run(&Call {
+            variant: step.variant,
+            overrides: &step.overrides,
+            grid: step.grid.at(rows),
+            buffers: &buffers,
+        })
+        .map_err(|e| e.at(&step.name))?;
 
         let mut encoder = self.gpu.encoder("bisect");
         self.record_steps(&mut encoder, self.steps(pass)[number..=number].iter(), rows);
         self.gpu.submit(encoder);
-        let mut compared = Compared { pass, number, step: step.name.clone(), variant: step.variant.to_string(), error: 0.0, wrong: None };
+        let mut compared = Compared {
+            pass,
+            number,
+            step: step.name.clone(),
+            variant: step.variant.to_string(),
+            error: 0.0,
+            wrong: None,
+        };
         for (binding, id) in written {
             let expected = memory.words(id).borrow().clone();
             self.copy_to(memory, id).await?;
-            let result = check::compare_output(step.variant, binding, &before[&id], &expected, &memory.words(id).borrow());
+            let result =
+                check::compare_output(step.variant, binding, &before[&id], &expected, &memory.words(id).borrow());
             compared.error = compared.error.max(result.error);
             if let Some(message) = result.message {
                 let name = &self.layout().spec(id).name;

@@ -114,7 +114,11 @@ mod tests {
             policy.measured(tokens, ms);
             assert_eq!(policy.next(), chunk);
             let mut again = ChunkPolicy::new(None, policy.ms_a_token(), 0.2);
-            assert_eq!([again.next(), again.next()], [1, chunk], "the next generation knows, but shows its first token at once");
+            assert_eq!(
+                [again.next(), again.next()],
+                [1, chunk],
+                "the next generation knows, but shows its first token at once"
+            );
         }
     }
 
@@ -170,23 +174,38 @@ mod tests {
         for ms in [1.7, 3.0, 5.0, 16.0, 40.0, 90.0, 200.0] {
             let most = (40_000.0 / ms) as u32;
             let (at_once, _) = decode(&mut ChunkPolicy::new(None, None, 0.2), ms, AT_ONCE, most);
-            for (name, hears, latency) in [("late", LATE, 100.0), ("ticking", TICKING, 100.0), ("pumped", PUMPED, 4.0)] {
+            for (name, hears, latency) in [("late", LATE, 100.0), ("ticking", TICKING, 100.0), ("pumped", PUMPED, 4.0)]
+            {
                 let (slow, chunks) = decode(&mut ChunkPolicy::new(None, None, latency), ms, hears, most);
                 // The longest chunks last as long as the GPU's work, not as the wait for the notification.
                 let whole = ms * f64::from(MOST) >= 100.0 || name == "pumped";
-                let least = if whole { 0.9 } else { 0.9 * (ms * f64::from(2 * MOST) / (100.0 + ms * f64::from(MOST))).min(1.0) };
-                assert!(slow >= least * at_once, "{name}, {ms} ms a token: {slow:.0} of {at_once:.0} tok/s, chunks {:?}", &chunks[..chunks.len().min(20)]);
+                let least = if whole {
+                    0.9
+                } else {
+                    0.9 * (ms * f64::from(2 * MOST) / (100.0 + ms * f64::from(MOST))).min(1.0)
+                };
+                assert!(
+                    slow >= least * at_once,
+                    "{name}, {ms} ms a token: {slow:.0} of {at_once:.0} tok/s, chunks {:?}",
+                    &chunks[..chunks.len().min(20)]
+                );
             }
         }
     }
 
     #[test]
     fn text_appears_as_often_as_the_poll_allows() {
-        for (hears, latency, most) in [(AT_ONCE, 0.2, 50.0_f64), (PUMPED, 4.0, 55.0), (LATE, 100.0, 250.0), (TICKING, 100.0, 250.0)] {
+        for (hears, latency, most) in
+            [(AT_ONCE, 0.2, 50.0_f64), (PUMPED, 4.0, 55.0), (LATE, 100.0, 250.0), (TICKING, 100.0, 250.0)]
+        {
             for ms in [5.0, 16.0, 40.0, 90.0] {
                 let (_, chunks) = decode(&mut ChunkPolicy::new(None, None, latency), ms, hears, (20_000.0 / ms) as u32);
                 let longest = f64::from(chunks.iter().copied().max().unwrap_or_default()) * ms;
-                assert!(longest <= most.max(ms), "{latency} ms late, {ms} ms a token: a chunk takes {longest} ms: {:?}", &chunks[..chunks.len().min(20)]);
+                assert!(
+                    longest <= most.max(ms),
+                    "{latency} ms late, {ms} ms a token: a chunk takes {longest} ms: {:?}",
+                    &chunks[..chunks.len().min(20)]
+                );
             }
         }
     }

@@ -61,7 +61,12 @@ impl Session {
 
     /// Samples for all members until one of them ends (at a stop id, its limit, when it is cancelled or `on_tokens`
     /// says so), or until `pause`, which is asked before each chunk. All have the same rotations, and each a slot.
-    pub async fn together(&mut self, members: &mut [Member<'_>], chunk: Option<u32>, pause: &dyn Fn() -> bool) -> Result<Stretch> {
+    pub async fn together(
+        &mut self,
+        members: &mut [Member<'_>],
+        chunk: Option<u32>,
+        pause: &dyn Fn() -> bool,
+    ) -> Result<Stretch> {
         let started = now_ms();
         let pass = self.pass_of_company(members.len())?;
         self.voice_of(&sequences(members))?;

@@ -567,7 +567,10 @@ fn read_logprobs(words: &[u32], steps: usize, fresh: usize, top: usize) -> Vec<L
         .take(fresh)
         .map(|(ids, values)| {
             let likeliest = ids.iter().zip(&values[1..]).take(top).filter(|(id, _)| **id != AFTER_END);
-            Logprobs { chosen: number(&values[0]), likeliest: likeliest.map(|(id, value)| (*id, number(value))).collect() }
+            Logprobs {
+                chosen: number(&values[0]),
+                likeliest: likeliest.map(|(id, value)| (*id, number(value))).collect(),
+            }
         })
         .collect()
 }
@@ -575,7 +578,9 @@ fn read_logprobs(words: &[u32], steps: usize, fresh: usize, top: usize) -> Vec<L
 /// The error of a step that has found no token to choose.
 pub(super) fn nothing_to_choose(constraint: Option<&Constraint>) -> Error {
     if constraint.is_some_and(|it| !it.goes_on()) {
-        return Error::tokenizer("no token of this model goes on as the grammar wants it: allow other characters, or take another model");
+        return Error::tokenizer(
+            "no token of this model goes on as the grammar wants it: allow other characters, or take another model",
+        );
     }
     Error::gpu("the model's logits are not numbers: its file is damaged, or this GPU computes wrongly; try lane exact")
 }

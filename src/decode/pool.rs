@@ -70,7 +70,12 @@ struct Running {
 impl Session {
     /// Each text's embedding, `[D]`, or its score, `[1]`, or `[2]` for yes and no. `on_read` is called with the number
     /// of texts done.
-    pub async fn pool(&mut self, texts: &[Text], cancel: &Cancel, on_read: &mut dyn FnMut(usize)) -> Result<Vec<Vec<f32>>> {
+    pub async fn pool(
+        &mut self,
+        texts: &[Text],
+        cancel: &Cancel,
+        on_read: &mut dyn FnMut(usize),
+    ) -> Result<Vec<Vec<f32>>> {
         let (context, vocab) = (self.context(), self.model().config().vocab as u32);
         for (i, Text { tokens, .. }) in texts.iter().enumerate() {
             let at = |e: Error| e.at(format!("text {i}"));
@@ -118,7 +123,8 @@ impl Session {
             let Some(submission) = last else { break };
             // Without results, a readback of 4 bytes tells that the passes have run.
             let bytes = bytes.max(4);
-            let next = Running { place: to, texts: begun..end, bytes, pending: self.gpu.map(&places[to], bytes, submission) };
+            let next =
+                Running { place: to, texts: begun..end, bytes, pending: self.gpu.map(&places[to], bytes, submission) };
             if let Some(earlier) = running.replace(next) {
                 self.take_texts(earlier, &places, [row, width], &mut found).await?;
                 on_read(found.len());
@@ -157,13 +163,20 @@ impl Session {
             if open.tokens.len() + len > most || open.long != long {
                 passes.extend(Some(std::mem::take(&mut open)).filter(|rows| !rows.tokens.is_empty()));
             }
-            let numbered = tokens.iter().enumerate().map(|(i, token)| (*token, i as u32, if i < *begins { 0 } else { second }));
+            let numbered =
+                tokens.iter().enumerate().map(|(i, token)| (*token, i as u32, if i < *begins { 0 } else { second }));
             if len > most {
                 let numbered: Vec<_> = numbered.collect();
                 for (n, part) in numbered.chunks(most).enumerate() {
                     let is_last = (n + 1) * most >= len;
                     let taken = if is_last { vec![taken(0, part.len() as u32)] } else { vec![] };
-                    let mut rows = Rows { spans: vec![[0, len as u32]; part.len()], taken, pos: (n * most) as u32, long, ..Rows::default() };
+                    let mut rows = Rows {
+                        spans: vec![[0, len as u32]; part.len()],
+                        taken,
+                        pos: (n * most) as u32,
+                        long,
+                        ..Rows::default()
+                    };
                     part.iter().for_each(|row| rows.push(*row));
                     passes.push(rows);
                 }
@@ -180,7 +193,15 @@ impl Session {
     }
 
     /// Submits a pass, and a copy of its results, rows of `row` numbers, into `to` from byte `at` on.
-    fn record_texts(&self, slot: u32, rows: &Rows, from: Scratch, to: &Buffer, at: u64, row: usize) -> Result<Submission> {
+    fn record_texts(
+        &self,
+        slot: u32,
+        rows: &Rows,
+        from: Scratch,
+        to: &Buffer,
+        at: u64,
+        row: usize,
+    ) -> Result<Submission> {
         let state = |rows: usize| State { rows: rows as u32, slot, ..State::default() };
         self.put(Control::Prefill, bytes_of(&State { pos: rows.pos, ..state(rows.tokens.len()) }))?;
         self.put(Control::Last, bytes_of(&state(rows.taken.len())))?;
@@ -199,7 +220,13 @@ impl Session {
             self.record_steps(&mut encoder, steps().filter(|step| step.stage == Stage::Head), rows.taken.len() as u32);
         }
         if !rows.taken.is_empty() {
-            encoder.copy_buffer_to_buffer(self.buffer(Name::Scratch(from))?.raw(), 0, to.raw(), at, (rows.taken.len() * row * 4) as u64);
+            encoder.copy_buffer_to_buffer(
+                self.buffer(Name::Scratch(from))?.raw(),
+                0,
+                to.raw(),
+                at,
+                (rows.taken.len() * row * 4) as u64,
+            );
         }
         Ok(self.gpu.submit(encoder))
     }

@@ -154,7 +154,13 @@ impl Session {
 
     /// Reads the first pass of a prompt's unknown tokens. Returns how many tokens were known, and how many the pass has
     /// read.
-    pub(crate) async fn read_pass_of(&mut self, sequence: SequenceId, prompt: &Input, afresh: bool, cancel: &Cancel) -> Result<(usize, usize)> {
+    pub(crate) async fn read_pass_of(
+        &mut self,
+        sequence: SequenceId,
+        prompt: &Input,
+        afresh: bool,
+        cancel: &Cancel,
+    ) -> Result<(usize, usize)> {
         let known = if afresh { 0 } else { self.known_prefix(sequence, prompt)? };
         let end = self.pass_end(prompt, known);
         self.rebuild(sequence, known, cancel).await?;
@@ -175,7 +181,14 @@ impl Session {
 
     /// Submits one pass of prefill, with the final norm and the head where `head`: they only matter for the last pass.
     /// Two passes may be in flight at one time, distinguished by `number`.
-    pub(super) fn record_pass(&self, next: Next, input: &Input, pass: Pass, head: bool, number: usize) -> Result<Fence> {
+    pub(super) fn record_pass(
+        &self,
+        next: Next,
+        input: &Input,
+        pass: Pass,
+        head: bool,
+        number: usize,
+    ) -> Result<Fence> {
         let pass = if self.has(pass) { pass } else { Pass::Prefill };
         self.must_have(pass)?;
         let count = input.len() as u32;

@@ -118,11 +118,19 @@ impl Session {
     ) -> Result<Vec<KernelRow>> {
         self.ensure(position + 1).await?;
         let slot = self.states.vacate()? as u32;
-        self.put(Control::Decode, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, slot, ..State::default() }))?;
+        self.put(
+            Control::Decode,
+            bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, slot, ..State::default() }),
+        )?;
         // (operation, its choice, steps)
         let mut operations: Vec<(String, Option<Choice>, Vec<usize>)> = Vec::new();
-        for (i, step) in self.plans()[Pass::Decode].steps.iter().enumerate().filter(|(_, step)| step.variant.kernel.contains(filter)) {
-            let name = step.choice.as_ref().map_or_else(|| format!("{} {}", step.variant.kernel, kind(&step.name)), |c| c.operation.clone());
+        for (i, step) in
+            self.plans()[Pass::Decode].steps.iter().enumerate().filter(|(_, step)| step.variant.kernel.contains(filter))
+        {
+            let name = step
+                .choice
+                .as_ref()
+                .map_or_else(|| format!("{} {}", step.variant.kernel, kind(&step.name)), |c| c.operation.clone());
             match operations.iter_mut().find(|o| o.0 == name) {
                 Some((_, _, steps)) => steps.push(i),
                 None => operations.push((name, step.choice.clone(), vec![i])),
@@ -134,9 +142,14 @@ impl Session {
             cancel.check()?;
             progress(done as u32, total);
             let chosen = self.plans()[Pass::Decode].steps[steps[0]].variant;
-            let bytes = steps.iter().map(|i| self.plans()[Pass::Decode].steps[*i].bytes_at(position)).sum::<u64>() / steps.len() as u64;
+            let bytes = steps.iter().map(|i| self.plans()[Pass::Decode].steps[*i].bytes_at(position)).sum::<u64>()
+                / steps.len() as u64;
             for variant in choice.map_or_else(|| vec![chosen], |c| c.variants) {
-                let wrong = check::self_test(&self.gpu, &[(variant, &self.plans()[Pass::Decode].steps[steps[0]].overrides)]).await?.pop().map(|(_, how)| how);
+                let wrong =
+                    check::self_test(&self.gpu, &[(variant, &self.plans()[Pass::Decode].steps[steps[0]].overrides)])
+                        .await?
+                        .pop()
+                        .map(|(_, how)| how);
                 let encoded = self.encode_with(&operation, variant.name, &steps).await?;
                 let ms = self.time(&encoded.iter().collect::<Vec<&Encoded>>(), 1, LEAST_MS).await?;
                 let us = ms * 1000.0 / steps.len() as f64;
@@ -162,9 +175,22 @@ impl Session {
     pub async fn profile(&mut self, position: u32, streaming_gb_s: f64) -> Result<Vec<ProfileRow>> {
         self.ensure(position + 1).await?;
         let slot = self.states.vacate()? as u32;
-        self.put(Control::Decode, bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, slot, ..State::default() }))?;
+        self.put(
+            Control::Decode,
+            bytes_of(&State { pos: position, rows: 1, limit: u32::MAX, slot, ..State::default() }),
+        )?;
         // Stages that greedy decoding does without.
-        let greedy = |stage| !matches!(stage, Stage::Penalize | Stage::Logprobs | Stage::Largest | Stage::Search(_) | Stage::Threshold | Stage::Record);
+        let greedy = |stage| {
+            !matches!(
+                stage,
+                Stage::Penalize
+                    | Stage::Logprobs
+                    | Stage::Largest
+                    | Stage::Search(_)
+                    | Stage::Threshold
+                    | Stage::Record
+            )
+        };
         let uses = self.uses(Pass::Decode, 1, greedy).await?;
         let rows = uses.into_iter().map(|(of, steps)| {
             let steps: Vec<&Step> = steps.iter().map(|i| &self.plans()[Pass::Decode].steps[*i]).collect();
@@ -186,7 +212,9 @@ impl Session {
         self.put(Control::Prefill, bytes_of(&state))?;
         self.put_last(state)?;
         let uses = self.uses(Pass::Prefill, rows, |_| true).await?;
-        let tops = |of: &Use, steps: &[usize]| steps.iter().map(|i| self.plans()[Pass::Prefill].steps[*i].operations(pos, rows)).sum::<f64>() / of.ms / 1e9;
+        let tops = |of: &Use, steps: &[usize]| {
+            steps.iter().map(|i| self.plans()[Pass::Prefill].steps[*i].operations(pos, rows)).sum::<f64>() / of.ms / 1e9
+        };
         Ok(uses.into_iter().map(|(of, steps)| PrefillRow { tops: tops(&of, &steps), of }).collect())
     }
 
@@ -199,7 +227,10 @@ impl Session {
             let state = State { pos: end - rows, rows, slot, ..State::default() };
             self.put(Control::Prefill, bytes_of(&state))?;
             self.put_last(state)?;
-            times.push(RowsTime { rows, ms: self.time(&self.steps(Pass::Few).iter().collect::<Vec<_>>(), rows, LEAST_MS).await? });
+            times.push(RowsTime {
+                rows,
+                ms: self.time(&self.steps(Pass::Few).iter().collect::<Vec<_>>(), rows, LEAST_MS).await?,
+            });
         }
         Ok(times)
     }
@@ -211,11 +242,15 @@ impl Session {
         self.ensure(position + FEW).await?;
         let slot = self.states.vacate()? as u32;
         // Greedy steps, without the stages that would advance the state.
-        let timed = |stage| matches!(stage, Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose);
+        let timed =
+            |stage| matches!(stage, Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose);
         let mut times = Vec::new();
         for pass in [Pass::Decode].into_iter().chain(Pass::STEPS).filter(|pass| !self.steps(*pass).is_empty()) {
             let rows = pass.rows(self.sizes());
-            self.put(Control::Decode, bytes_of(&State { pos: position, rows, limit: u32::MAX, slot, ..State::default() }))?;
+            self.put(
+                Control::Decode,
+                bytes_of(&State { pos: position, rows, limit: u32::MAX, slot, ..State::default() }),
+            )?;
             let steps: Vec<_> = self.steps(pass).iter().filter(|step| timed(step.stage)).collect();
             times.push(RowsTime { rows, ms: self.time(&steps, rows, LEAST_MS).await? });
         }
@@ -238,7 +273,18 @@ impl Session {
             let ms = self.time(&of_one.iter().map(|i| &encoded[*i]).collect::<Vec<_>>(), rows, LEAST_MS).await?;
             let (step, calls) = (&steps[of_one[0]], of_one.len());
             let (kernel, variant) = (step.variant.kernel, step.variant.name);
-            uses.push((Use { step: kind(&step.name).to_owned(), kernel, variant, calls, us: ms * 1000.0 / calls as f64, ms, percent: 0.0 }, of_one));
+            uses.push((
+                Use {
+                    step: kind(&step.name).to_owned(),
+                    kernel,
+                    variant,
+                    calls,
+                    us: ms * 1000.0 / calls as f64,
+                    ms,
+                    percent: 0.0,
+                },
+                of_one,
+            ));
         }
         let total: f64 = uses.iter().map(|u| u.0.ms).sum();
         for (of, _) in &mut uses {
@@ -293,7 +339,8 @@ impl Session {
             });
             let mut encoder = self.gpu.encoder("profile");
             {
-                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes: end });
+                let mut pass =
+                    encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes: end });
                 for _ in 0..now {
                     for step in steps {
                         self.gpu.dispatch(&mut pass, &step.bound, step.grid.at(rows));
@@ -343,7 +390,11 @@ impl Session {
         let usage = wgpu::BufferUsages::STORAGE;
         let data = self.gpu.buffer("stream", bytes, usage)?;
         let out = self.gpu.buffer("stream.sum", 4 * 256 * 4, usage)?;
-        let state = self.gpu.buffer_with("stream.state", bytes_of(&State { rows: 1, ..State::default() }), wgpu::BufferUsages::UNIFORM)?;
+        let state = self.gpu.buffer_with(
+            "stream.state",
+            bytes_of(&State { rows: 1, ..State::default() }),
+            wgpu::BufferUsages::UNIFORM,
+        )?;
         let variant = kernels::by_name("stream_read", "default")?;
         let words = bytes / 16;
         let buffers = [("state", state), ("data", data), ("sums", out)];

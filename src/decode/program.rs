@@ -34,14 +34,22 @@ impl Program {
     /// A program with the buffers of a layout's weights, without plans.
     pub fn unplanned(gpu: &Gpu, layout: Layout, sizes: Sizes) -> Result<Self> {
         let buffers = make_buffers(gpu, &layout, &[])?;
-        Ok(Self { layout, buffers, sizes, asked: Asked::default(), plans: Default::default(), compiled: Default::default() })
+        Ok(Self {
+            layout,
+            buffers,
+            sizes,
+            asked: Asked::default(),
+            plans: Default::default(),
+            compiled: Default::default(),
+        })
     }
 
     /// The passes that a replacement of this program has to compile: those that this one has compiled, prefill and
     /// decode. Of the plans with adapters none where `adapted` is false.
     pub fn passes(&self, adapted: bool) -> [Vec<Pass>; 2] {
         let of = |compiled: &Compiled| {
-            let needed = |pass: &Pass| matches!(pass, Pass::Prefill | Pass::Decode) || compiled[*pass as usize].is_some();
+            let needed =
+                |pass: &Pass| matches!(pass, Pass::Prefill | Pass::Decode) || compiled[*pass as usize].is_some();
             Pass::ALL.into_iter().filter(needed).collect()
         };
         [of(&self.compiled[0]), if adapted { of(&self.compiled[1]) } else { Vec::new() }]
@@ -65,7 +73,12 @@ impl Program {
 pub(super) fn make_buffers(gpu: &Gpu, layout: &Layout, there: &[Buffer]) -> Result<Vec<Buffer>> {
     let specs = layout.specs().iter().enumerate();
     specs
-        .map(|(id, spec)| there.get(id).filter(|buffer| buffer.bytes() >= spec.bytes).map_or_else(|| make_buffer(gpu, spec), |buffer| Ok(buffer.clone())))
+        .map(|(id, spec)| {
+            there
+                .get(id)
+                .filter(|buffer| buffer.bytes() >= spec.bytes)
+                .map_or_else(|| make_buffer(gpu, spec), |buffer| Ok(buffer.clone()))
+        })
         .collect()
 }
 
@@ -75,7 +88,12 @@ pub(super) fn make_buffer(gpu: &Gpu, spec: &BufferSpec) -> Result<Buffer> {
 }
 
 /// Compiles these passes of plans, several pipelines at a time where the device can, and binds `buffers`.
-pub(super) async fn compile(gpu: &Gpu, buffers: &[Buffer], plans: &[Plans; 2], passes: &[Vec<Pass>; 2]) -> Result<[Compiled; 2]> {
+pub(super) async fn compile(
+    gpu: &Gpu,
+    buffers: &[Buffer],
+    plans: &[Plans; 2],
+    passes: &[Vec<Pass>; 2],
+) -> Result<[Compiled; 2]> {
     let steps = plans.iter().zip(passes).flat_map(|(plans, passes)| passes.iter().flat_map(|pass| &plans[*pass].steps));
     compile_ahead(gpu, steps).await;
     let mut compiled: [Compiled; 2] = Default::default();
@@ -93,21 +111,42 @@ pub(super) async fn compile_ahead(gpu: &Gpu, steps: impl Iterator<Item = &Step>)
 }
 
 /// Binds `buffers` to steps, and compiles their pipelines where they are not compiled yet.
-pub(super) fn encode<'a>(gpu: &Gpu, buffers: &[Buffer], steps: impl IntoIterator<Item = &'a Step>) -> Result<Vec<Encoded>> {
+pub(super) fn encode<'a>(
+    gpu: &Gpu,
+    buffers: &[Buffer],
+    steps: impl IntoIterator<Item = &'a Step>,
+) -> Result<Vec<Encoded>> {
     let encode = |step: &Step| {
         let bound: Vec<_> = step.bindings.iter().map(|(name, id)| (*name, buffers[id.0 as usize].clone())).collect();
-        Ok(Encoded { stage: step.stage, bound: gpu.bind(&step.name, step.variant, &step.overrides, &bound)?, grid: step.grid })
+        Ok(Encoded {
+            stage: step.stage,
+            bound: gpu.bind(&step.name, step.variant, &step.overrides, &bound)?,
+            grid: step.grid,
+        })
     };
     steps.into_iter().map(encode).collect()
 }
 
 /// A plan for each pass; adds the buffers that the plans need to the layout, after the weights.
-pub fn build_plans(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, asked: Asked) -> Result<Plans> {
+pub fn build_plans(
+    model: &dyn Model,
+    layout: &mut Layout,
+    select: &Selector,
+    sizes: Sizes,
+    asked: Asked,
+) -> Result<Plans> {
     plans_with(model, layout, select, sizes, asked, None)
 }
 
 /// [`build_plans`] with the products of adapters, where there are any.
-pub(super) fn plans_with(model: &dyn Model, layout: &mut Layout, select: &Selector, sizes: Sizes, asked: Asked, adapters: Option<&Adapters>) -> Result<Plans> {
+pub(super) fn plans_with(
+    model: &dyn Model,
+    layout: &mut Layout,
+    select: &Selector,
+    sizes: Sizes,
+    asked: Asked,
+    adapters: Option<&Adapters>,
+) -> Result<Plans> {
     // The first plan that names a state reserves it, as large as a prefill pass needs.
     let mut plans = Vec::new();
     for pass in Pass::ALL {

@@ -33,17 +33,30 @@ impl Session {
             fills.extend(part.ws.map(|ws| (ws, (keep & !part.kind.usual_scales(), part.kind.usual_scales()))));
         }
         let variant = kernels::by_name("random", "default")?;
-        let state = self.gpu.buffer_with("random.state", bytes_of(&State { rows: 1, ..State::default() }), wgpu::BufferUsages::UNIFORM)?;
+        let state = self.gpu.buffer_with(
+            "random.state",
+            bytes_of(&State { rows: 1, ..State::default() }),
+            wgpu::BufferUsages::UNIFORM,
+        )?;
         for (i, (id, (keep, set))) in fills.into_iter().enumerate() {
             let buffer = self.buffer_of(id);
             let fill = [(i as u32).wrapping_mul(0x0100_0193), keep, set, 0];
             let params = self.gpu.buffer_with("random.params", bytes_of(&fill), wgpu::BufferUsages::UNIFORM)?;
             // Parameters in a uniform, not pipeline constants: one pipeline fills every buffer.
-            let bound = self.gpu.bind("random", variant, &[], &[("state", state.clone()), ("params", params), ("words", buffer.clone())])?;
+            let bound = self.gpu.bind(
+                "random",
+                variant,
+                &[],
+                &[("state", state.clone()), ("params", params), ("words", buffer.clone())],
+            )?;
             let mut encoder = self.gpu.encoder("random");
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                self.gpu.dispatch(&mut pass, &bound, Grid::folded(buffer.bytes().div_ceil(u64::from(variant.workgroup[0] * STREAMED) * 4) as u32).at(1));
+                self.gpu.dispatch(
+                    &mut pass,
+                    &bound,
+                    Grid::folded(buffer.bytes().div_ceil(u64::from(variant.workgroup[0] * STREAMED) * 4) as u32).at(1),
+                );
             }
             self.gpu.submit(encoder);
         }

@@ -67,7 +67,9 @@ impl Session {
         self.ensure(n as u32).await?;
         let held = self.states.history(sequence)?.input();
         if held.filled() < n {
-            return Err(Error::bad_option("the conversation was restored with pictures of which no more than the hash is there: give them again"));
+            return Err(Error::bad_option(
+                "the conversation was restored with pictures of which no more than the hash is there: give them again",
+            ));
         }
         if held.has_rows() {
             self.prepare_rows().await?;

@@ -29,7 +29,12 @@ impl TwinSession {
     pub async fn load(checkpoint: &Checkpoint, lane: Lane, rows: u32, capacity: u32, max_binding: u64) -> Result<Self> {
         let select = Selector::new(&Caps::least(), lane, None, &[])?;
         let mut layout = Layout::default();
-        let mut reserve = Reserve { max_binding, quantize: None, pooling: AskedPooling::Auto, buffer: &mut |label, bytes| layout.weight(label, bytes) };
+        let mut reserve = Reserve {
+            max_binding,
+            quantize: None,
+            pooling: AskedPooling::Auto,
+            buffer: &mut |label, bytes| layout.weight(label, bytes),
+        };
         let mut model = model::open(checkpoint, &mut reserve)?;
         model::read_rope_divisors(checkpoint, model.as_mut()).await?;
         let sizes = Sizes { rows, capacity, slots: 1, ring: super::RING };
@@ -47,7 +52,11 @@ impl TwinSession {
         let config = self.model.config();
         for (i, rope) in config.ropes.iter().enumerate() {
             if let Some(id) = self.layout.find(&Name::Rotations(i)) {
-                self.memory.write_words(id, 0, cast_slice(&rope.table(self.sizes.capacity, self.is_long(positions))?))?;
+                self.memory.write_words(
+                    id,
+                    0,
+                    cast_slice(&rope.table(self.sizes.capacity, self.is_long(positions))?),
+                )?;
             }
         }
         Ok(())

@@ -29,7 +29,9 @@ pub use growth::move_in_stages_of;
 use super::adapters::{Loaded, Voices};
 use super::chunk::MOST;
 use super::generate::{LOGPROBS_ROW, Outcome};
-use super::program::{Compiled, Encoded, Program, build_plans, compile, compile_ahead, encode, make_buffer, make_buffers, plans_with};
+use super::program::{
+    Compiled, Encoded, Program, build_plans, compile, compile_ahead, encode, make_buffer, make_buffers, plans_with,
+};
 
 /// Staging buffers: one for each readback in flight, and one to spare.
 const STAGING: usize = 3;
@@ -99,10 +101,19 @@ impl Session {
 
     /// Makes buffers and plans. `layout` holds the weights' buffers already; `context` is the most positions that will
     /// be used, `sizes` the first sizes: states grow by doubling.
-    pub async fn new(gpu: Rc<Gpu>, model: Box<dyn Model>, layout: Layout, select: Selector, context: u32, sizes: Sizes) -> Result<Self> {
+    pub async fn new(
+        gpu: Rc<Gpu>,
+        model: Box<dyn Model>,
+        layout: Layout,
+        select: Selector,
+        context: u32,
+        sizes: Sizes,
+    ) -> Result<Self> {
         let weights = layout.specs().len();
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let staging = (0..STAGING).map(|_| gpu.buffer("staging", u64::from(MOST) * (4 + LOGPROBS_ROW), usage)).collect::<Result<_>>()?;
+        let staging = (0..STAGING)
+            .map(|_| gpu.buffer("staging", u64::from(MOST) * (4 + LOGPROBS_ROW), usage))
+            .collect::<Result<_>>()?;
         let fence = || gpu.buffer("fence", 4, usage);
         let mut session = Self {
             fences: [fence()?, fence()?],
@@ -241,7 +252,10 @@ impl Session {
         let (grammar, vocabulary) = (constraint.grammar(), constraint.vocabulary());
         let words = grammar.words();
         let room = self.program.asked.grammar.map_or(LEAST_AUTOMATON, |room| room.automaton);
-        let room = GrammarRoom { automaton: room.max(words.len().next_power_of_two()), token_bytes: vocabulary.bytes.len().max(1) };
+        let room = GrammarRoom {
+            automaton: room.max(words.len().next_power_of_two()),
+            token_bytes: vocabulary.bytes.len().max(1),
+        };
         self.prepare(Asked { grammar: Some(room), ..self.program.asked }, "grammars").await?;
         if self.resident.as_ref().is_none_or(|(_, there)| !Rc::ptr_eq(there, vocabulary)) {
             self.put(Control::Vocabulary, cast_slice(&vocabulary.heads))?;
@@ -299,7 +313,11 @@ impl Session {
 
     /// An internal error where a pass that is about to run is not compiled.
     pub(super) fn must_have(&self, pass: Pass) -> Result<()> {
-        if self.steps(pass).is_empty() { Err(Error::internal(format!("the pass {} is not compiled", pass.name()))) } else { Ok(()) }
+        if self.steps(pass).is_empty() {
+            Err(Error::internal(format!("the pass {} is not compiled", pass.name())))
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether a pass is compiled.
@@ -350,8 +368,13 @@ impl Session {
         if !self.self_tested || self.adapters.plan.is_none() {
             return Ok(());
         }
-        let wrong: Vec<_> = self.self_test().await?.wrong.into_iter().map(|(variant, how)| format!("{variant}: {how}")).collect();
-        if wrong.is_empty() { Ok(()) } else { Err(Error::gpu(format!("this GPU or its driver computes adapters wrongly: {}", wrong.join("; ")))) }
+        let wrong: Vec<_> =
+            self.self_test().await?.wrong.into_iter().map(|(variant, how)| format!("{variant}: {how}")).collect();
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::gpu(format!("this GPU or its driver computes adapters wrongly: {}", wrong.join("; "))))
+        }
     }
 
     /// Sets the adapters of rows.
@@ -381,7 +404,8 @@ impl Session {
 
     /// Compiles passes that are not compiled yet; those that fail the self-test are dropped.
     pub(super) async fn prepare_passes(&mut self, passes: &[Pass]) -> Result<()> {
-        let later: Vec<Pass> = passes.iter().copied().filter(|pass| !self.has(*pass) && !self.plans()[*pass].steps.is_empty()).collect();
+        let later: Vec<Pass> =
+            passes.iter().copied().filter(|pass| !self.has(*pass) && !self.plans()[*pass].steps.is_empty()).collect();
         if later.is_empty() {
             return Ok(());
         }
@@ -426,7 +450,8 @@ impl Session {
         steps.retain(|step| !self.select.known().proven.contains(&name(step)));
         let variants: Vec<check::Tried<'_>> = steps.iter().map(|step| (step.variant, &step.overrides[..])).collect();
         let wrong = if variants.is_empty() { Vec::new() } else { check::self_test(&self.gpu, &variants).await? };
-        let good: Vec<String> = steps.iter().filter(|s| wrong.iter().all(|(w, _)| *w != s.variant)).map(|step| name(step)).collect();
+        let good: Vec<String> =
+            steps.iter().filter(|s| wrong.iter().all(|(w, _)| *w != s.variant)).map(|step| name(step)).collect();
         let checked = variants.len();
         self.select.prove(good.into_iter());
         Ok(SelfTest { checked, wrong, ms: now_ms() - started })
@@ -478,7 +503,13 @@ impl Session {
         &mut self.states
     }
     /// Saves a conversation, with the model's fingerprint `model`. A lost state is rebuilt first.
-    pub async fn save(&mut self, sequence: SequenceId, model: &str, writer: &mut Writer, cancel: &Cancel) -> Result<()> {
+    pub async fn save(
+        &mut self,
+        sequence: SequenceId,
+        model: &str,
+        writer: &mut Writer,
+        cancel: &Cancel,
+    ) -> Result<()> {
         let tokens = self.states.history(sequence)?.len();
         self.rebuild(sequence, tokens, cancel).await?;
         self.states.save(sequence, self.settings(model), writer, cancel).await
@@ -527,7 +558,8 @@ impl Session {
 
     /// Writes into a buffer by id; ordered before the next submission.
     pub(super) fn write_at(&self, id: BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
-        let buffer = self.program.buffers.get(id.0 as usize).ok_or_else(|| Error::internal(format!("no buffer {}", id.0)))?;
+        let buffer =
+            self.program.buffers.get(id.0 as usize).ok_or_else(|| Error::internal(format!("no buffer {}", id.0)))?;
         self.gpu.write(buffer, offset, bytes);
         Ok(())
     }
@@ -562,7 +594,9 @@ impl Session {
     /// Widens passes for texts of `rows` positions that are read whole, for which the states have room.
     pub(super) async fn widen(&mut self, rows: u32) -> Result<()> {
         let rows = rows.next_multiple_of(512).min(self.program.sizes.capacity).min(self.context);
-        let program = self.lay_where_there_is_room(self.weights, Sizes { rows, ..self.program.sizes }, self.program.asked).await?;
+        let program = self
+            .lay_where_there_is_room(self.weights, Sizes { rows, ..self.program.sizes }, self.program.asked)
+            .await?;
         self.move_to(program)
     }
 
@@ -605,6 +639,8 @@ impl Sink for Uploading<'_> {
 pub(super) fn context_full(positions: u32, context: u32) -> Error {
     Error::new(
         ErrorKind::ContextFull,
-        format!("{positions} positions do not fit into the context of {context}; shorten the prompt or load with a larger context"),
+        format!(
+            "{positions} positions do not fit into the context of {context}; shorten the prompt or load with a larger context"
+        ),
     )
 }

@@ -88,7 +88,14 @@ pub(super) struct Speculation {
 impl Speculation {
     /// The speculation of a generation that continues `text`.
     pub fn new(text: &[u32], always: bool) -> Self {
-        let steps = |pass: Pass, rows, cost| Steps { pass, rows, at: text.len().saturating_sub(1), tokens: 1.0, cost, ms: None };
+        let steps = |pass: Pass, rows, cost| Steps {
+            pass,
+            rows,
+            at: text.len().saturating_sub(1),
+            tokens: 1.0,
+            cost,
+            ms: None,
+        };
         Self { always, text: text.to_vec(), steps: [steps(Pass::Four, 4, 1.4), steps(Pass::Eight, 8, 2.0)], ms: None }
     }
 
@@ -110,7 +117,8 @@ impl Speculation {
         if self.always {
             return (Pass::Eight, self.steps[1].tokens);
         }
-        let worth = |steps: &Steps| steps.tokens / self.ms.zip(steps.ms).map_or(steps.cost, |(one, ms)| ms / one.max(1e-3));
+        let worth =
+            |steps: &Steps| steps.tokens / self.ms.zip(steps.ms).map_or(steps.cost, |(one, ms)| ms / one.max(1e-3));
         let best = self.steps.iter().max_by(|a, b| worth(a).total_cmp(&worth(b))).filter(|best| worth(best) > WORTH);
         best.map_or((Pass::Decode, 1.0), |best| (best.pass, best.tokens))
     }

@@ -52,12 +52,21 @@ impl Session {
         for (i, tile) in tiles.iter().enumerate() {
             let Tile { patches, positions, order, places } = tile;
             let n = order.len();
-            let fits = n > 0 && n.is_multiple_of(joined) && patches.len() == n * pixels && positions.len() == n * width && places.len() == n;
+            let fits = n > 0
+                && n.is_multiple_of(joined)
+                && patches.len() == n * pixels
+                && positions.len() == n * width
+                && places.len() == n;
             if !fits || order.iter().any(|at| *at as usize >= n) {
-                return Err(Error::bad_option(format!("tile {i} does not have {n} patches of {pixels} numbers with positions of {width}, {joined} to a row")));
+                return Err(Error::bad_option(format!(
+                    "tile {i} does not have {n} patches of {pixels} numbers with positions of {width}, {joined} to a row"
+                )));
             }
             if n > self.context() as usize {
-                return Err(Error::bad_option(format!("tile {i} has {n} patches; a tile has at most {}", self.context())));
+                return Err(Error::bad_option(format!(
+                    "tile {i} has {n} patches; a tile has at most {}",
+                    self.context()
+                )));
             }
         }
         let longest = tiles.iter().map(|tile| tile.order.len()).max().unwrap_or(0) as u32;
@@ -89,7 +98,14 @@ impl Session {
         Ok(found)
     }
 
-    fn record_tile(&self, slot: u32, tile: &Tile, TileSizes { pixels, width, joined, deepstack, .. }: TileSizes, to: &Buffer, bytes: u64) -> Result<Pending> {
+    fn record_tile(
+        &self,
+        slot: u32,
+        tile: &Tile,
+        TileSizes { pixels, width, joined, deepstack, .. }: TileSizes,
+        to: &Buffer,
+        bytes: u64,
+    ) -> Result<Pending> {
         let n = tile.order.len();
         let state = |rows: usize| State { rows: rows as u32, slot, ..State::default() };
         self.put(Control::Prefill, bytes_of(&state(n)))?;
@@ -100,7 +116,8 @@ impl Session {
         if self.layout().find(&Control::PatchOrder.into()).is_some() {
             self.put(Control::PatchOrder, cast_slice(&tile.order))?;
         } else {
-            let taken: Vec<[u32; 2]> = (0..n / joined).map(|row| [row, row + 1].map(|row| (row * joined) as u32)).collect();
+            let taken: Vec<[u32; 2]> =
+                (0..n / joined).map(|row| [row, row + 1].map(|row| (row * joined) as u32)).collect();
             self.put(Control::Taken, cast_slice(&taken))?;
         }
         if self.layout().find(&Control::Axes.into()).is_some() {
@@ -119,12 +136,21 @@ impl Session {
         Ok(self.gpu.map(to, bytes, submission))
     }
 
-    async fn rows_of(&self, (place, bytes, pending): (usize, u64, Pending), places: &[Buffer; 2], sizes: TileSizes) -> Result<Vec<f32>> {
+    async fn rows_of(
+        &self,
+        (place, bytes, pending): (usize, u64, Pending),
+        places: &[Buffer; 2],
+        sizes: TileSizes,
+    ) -> Result<Vec<f32>> {
         let bytes = self.gpu.take(&places[place], bytes, pending).await?;
         let TileSizes { row, deepstack, .. } = sizes;
         let padded: Vec<&[f32]> = cast_slice::<u8, f32>(&bytes).chunks_exact(stride(row)).collect();
         let rows = padded.len() / (1 + deepstack);
-        Ok((0..rows).flat_map(|i| (0..=deepstack).map(move |table| i + table * rows)).flat_map(|at| &padded[at][..row]).copied().collect())
+        Ok((0..rows)
+            .flat_map(|i| (0..=deepstack).map(move |table| i + table * rows))
+            .flat_map(|at| &padded[at][..row])
+            .copied()
+            .collect())
     }
 }
 

@@ -118,10 +118,23 @@ impl Session {
     }
 
     /// Steps of the decode plan, by their numbers, encoded with `variant` for `operation`.
-    pub(super) async fn encode_with(&mut self, operation: &str, variant: &'static str, steps: &[usize]) -> Result<Vec<Encoded>> {
+    pub(super) async fn encode_with(
+        &mut self,
+        operation: &str,
+        variant: &'static str,
+        steps: &[usize],
+    ) -> Result<Vec<Encoded>> {
         let mut layout = self.layout().clone();
         self.select.try_out(Some((operation, variant)));
-        let plan = build_plan(self.model(), &mut layout, &self.select, self.sizes(), Pass::Decode, self.asked(), self.adapters_now());
+        let plan = build_plan(
+            self.model(),
+            &mut layout,
+            &self.select,
+            self.sizes(),
+            Pass::Decode,
+            self.asked(),
+            self.adapters_now(),
+        );
         self.select.try_out(None);
         let plan = plan?;
         let steps = || steps.iter().map(|i| &plan.steps[*i]);

@@ -37,14 +37,25 @@ impl Memory {
 
     /// Zeroes the buffers of a role.
     pub fn clear(&self, layout: &Layout, role: Role) {
-        layout.specs().iter().zip(&self.0).filter(|(spec, _)| spec.role() == role).for_each(|(_, words)| words.borrow_mut().fill(0));
+        layout
+            .specs()
+            .iter()
+            .zip(&self.0)
+            .filter(|(spec, _)| spec.role() == role)
+            .for_each(|(_, words)| words.borrow_mut().fill(0));
     }
 
     /// Runs the steps of `plan` that `which` selects, for a pass over `rows` rows.
     pub fn run(&self, plan: &Plan, which: impl Fn(&Step) -> bool, rows: u32) -> Result<()> {
         for step in plan.steps.iter().filter(|step| which(step)) {
             let buffers: Vec<_> = step.bindings.iter().map(|(name, id)| (*name, self.words(*id))).collect();
-            cpu::run(&Call { variant: step.variant, overrides: &step.overrides, grid: step.grid.at(rows), buffers: &buffers }).map_err(|e| e.at(&step.name))?;
+            cpu::run(&Call {
+                variant: step.variant,
+                overrides: &step.overrides,
+                grid: step.grid.at(rows),
+                buffers: &buffers,
+            })
+            .map_err(|e| e.at(&step.name))?;
         }
         Ok(())
     }

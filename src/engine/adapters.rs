@@ -44,11 +44,18 @@ impl Engine {
             return Err(Error::bad_option("the name of an adapter is empty"));
         }
         if self.adapters.iter().any(|one| one.about.name == name) {
-            return Err(Error::bad_option(format!("an adapter named {name:?} is loaded already: unload it first, or take another name")));
+            return Err(Error::bad_option(format!(
+                "an adapter named {name:?} is loaded already: unload it first, or take another name"
+            )));
         }
         let adapter = Adapter::open(files).await?;
         cancel.check()?;
-        let about = AdapterAbout { name: name.to_owned(), rank: adapter.rank(), modules: adapter.modules.len(), parameters: adapter.parameters() };
+        let about = AdapterAbout {
+            name: name.to_owned(),
+            rank: adapter.rank(),
+            modules: adapter.modules.len(),
+            parameters: adapter.parameters(),
+        };
         let fitted = Rc::new(adapter::fit(self.session.model(), adapter)?);
         let wanted: Vec<_> = self.fitted_adapters().into_iter().chain([fitted.clone()]).collect();
         self.place_adapters(&wanted, cancel).await?;
@@ -62,7 +69,8 @@ impl Engine {
     /// `BAD_OPTION` where no adapter has that name.
     pub async fn unload_adapter(&mut self, name: &str, cancel: &Cancel) -> Result<()> {
         let at = self.adapters.iter().position(|one| one.about.name == name).ok_or_else(|| self.no_adapter(name))?;
-        let wanted: Vec<_> = self.adapters.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, one)| one.fitted.clone()).collect();
+        let wanted: Vec<_> =
+            self.adapters.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, one)| one.fitted.clone()).collect();
         self.place_adapters(&wanted, cancel).await?;
         self.adapters.remove(at);
         Ok(())
@@ -84,13 +92,19 @@ impl Engine {
     /// The adapter and scale of a request; `None`, as for a scale of 0, is the model alone.
     pub(super) fn voice(&self, request: &Request) -> Result<Option<Voice>> {
         let Some(asked) = &request.adapter else { return Ok(None) };
-        let found = self.adapters.iter().find(|one| one.about.name == asked.name).ok_or_else(|| self.no_adapter(&asked.name))?;
-        Ok((asked.scale != 0.0).then(|| Voice { adapter: found.fitted.adapter.fingerprint.clone(), scale: asked.scale }))
+        let found = self
+            .adapters
+            .iter()
+            .find(|one| one.about.name == asked.name)
+            .ok_or_else(|| self.no_adapter(&asked.name))?;
+        Ok((asked.scale != 0.0)
+            .then(|| Voice { adapter: found.fitted.adapter.fingerprint.clone(), scale: asked.scale }))
     }
 
     fn no_adapter(&self, name: &str) -> Error {
         let names: Vec<&str> = self.adapters.iter().map(|one| one.about.name.as_str()).collect();
-        let loaded = if names.is_empty() { "none is loaded".to_owned() } else { format!("loaded are {}", names.join(", ")) };
+        let loaded =
+            if names.is_empty() { "none is loaded".to_owned() } else { format!("loaded are {}", names.join(", ")) };
         Error::bad_option(format!("there is no adapter {name:?}: load it first; {loaded}"))
     }
 }

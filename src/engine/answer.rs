@@ -185,7 +185,12 @@ impl Engine {
     ///
     /// Where the device is lost meanwhile, the model is loaded again onto another and the answer continues after its
     /// last token; a second loss within a minute is an error, [`ErrorKind::DeviceLost`].
-    pub async fn generate(&mut self, request: &Request, on_event: &mut dyn FnMut(Event<'_>), cancel: &Cancel) -> Result<Generation> {
+    pub async fn generate(
+        &mut self,
+        request: &Request,
+        on_event: &mut dyn FnMut(Event<'_>),
+        cancel: &Cancel,
+    ) -> Result<Generation> {
         let listens = Box::new(|event: Event<'_>| on_event(event));
         let mut answer = self.begin(Cow::Borrowed(request), listens, cancel, Some(&[])).await?;
         while !answer.complete {
@@ -282,9 +287,13 @@ impl Engine {
     pub(super) fn limit(&self, answer: &Answer<'_>) -> u32 {
         let read = answer.prompt.len() as u32;
         // Positions beyond the original context are rotated otherwise: the text is read again before the first of them.
-        let reach = self.session.model().config().original_context().and_then(|original| (original + 1).checked_sub(read));
+        let reach =
+            self.session.model().config().original_context().and_then(|original| (original + 1).checked_sub(read));
         // The context can have become shorter, where the GPU had no memory for another answer.
-        answer.wanted().min(self.session.context().saturating_sub(read)).min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX))
+        answer
+            .wanted()
+            .min(self.session.context().saturating_sub(read))
+            .min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX))
     }
 
     /// Continues an answer alone until it is complete, or paused by `pause`.
@@ -324,7 +333,8 @@ impl Engine {
     pub(super) async fn look_for(&mut self, answer: &mut Answer<'_>) -> Result<()> {
         let started = now_ms();
         let Answer { sequence, prompt, shown, afresh, resumed, cancel, out, .. } = answer;
-        let looked = self.look(*sequence, prompt, shown, *afresh && !*resumed, cancel, &|progress| out.progress(progress)).await;
+        let looked =
+            self.look(*sequence, prompt, shown, *afresh && !*resumed, cancel, &|progress| out.progress(progress)).await;
         if !answer.shown.is_empty() {
             answer.looking_ms += now_ms() - started;
         }
@@ -354,7 +364,10 @@ impl Engine {
         let full = sampled == room && wanted > room;
         answer.prompt.push_tokens(&part.tokens);
         answer.outcome = std::mem::take(&mut answer.outcome).and(part);
-        let ended = answer.out.stopped() || answer.out.failure.is_some() || answer.stopped_itself() || answer.cancel.is_cancelled();
+        let ended = answer.out.stopped()
+            || answer.out.failure.is_some()
+            || answer.stopped_itself()
+            || answer.cancel.is_cancelled();
         answer.resumed = !ended && sampled < limit && sampled > 0;
         if ended || answer.resumed || stretched {
             answer.complete = ended;
@@ -439,7 +452,11 @@ impl Engine {
     /// otherwise the first token.
     fn kept(&self, request: &Request, prompt: &[u32]) -> Result<usize> {
         let Prompt::Messages(serde_json::Value::Array(messages)) = &request.prompt else { return Ok(1) };
-        let system: Vec<_> = messages.iter().take_while(|m| matches!(m["role"].as_str(), Some("system" | "developer"))).cloned().collect();
+        let system: Vec<_> = messages
+            .iter()
+            .take_while(|m| matches!(m["role"].as_str(), Some("system" | "developer")))
+            .cloned()
+            .collect();
         // The common prefix of two conversations with different user messages.
         let with = |text: &str| {
             let user = serde_json::json!({ "role": "user", "content": text });

@@ -16,7 +16,13 @@ use crate::weights;
 /// Reads a request's prompt and decodes a token with the kernels that the engine would choose, each step beside its
 /// twin from the same buffers. `on_step` is called with each comparison and returns whether to continue. The model has
 /// to fit into this machine's memory.
-pub async fn bisect(files: &Files, options: &LoadOptions, request: &Request, on_step: &mut dyn FnMut(Compared) -> bool, cancel: &Cancel) -> Result<()> {
+pub async fn bisect(
+    files: &Files,
+    options: &LoadOptions,
+    request: &Request,
+    on_step: &mut dyn FnMut(Compared) -> bool,
+    cancel: &Cancel,
+) -> Result<()> {
     let checkpoint = Checkpoint::open(files).await?.with_tokenizer(options.tokenizer_json.clone());
     let tokenizer = Tokenizer::open(&checkpoint)?;
     let template = ChatTemplate::open(&checkpoint, &tokenizer);
@@ -27,8 +33,15 @@ pub async fn bisect(files: &Files, options: &LoadOptions, request: &Request, on_
     }
     // No self-test: it would replace the kernel that computes wrongly, which is to be found.
     let options = LoadOptions { self_test: Some(false), ..options.clone() };
-    let (mut session, ..) =
-        load::open_session(&checkpoint, &options, Some(tokenizer.vocab_size()), load::open_device(&options, cancel).await?, &|_| (), cancel).await?;
+    let (mut session, ..) = load::open_session(
+        &checkpoint,
+        &options,
+        Some(tokenizer.vocab_size()),
+        load::open_device(&options, cancel).await?,
+        &|_| (),
+        cancel,
+    )
+    .await?;
     session.must_write("bisect")?;
     let memory = Memory::new(session.layout());
     let matrices: Vec<_> = session.model().matrices().into_iter().cloned().collect();

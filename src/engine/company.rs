@@ -60,7 +60,9 @@ impl<'a> Desk<'a> {
     /// Whether the first queued request may begin beside the answers in progress.
     fn may_begin(&self, active: &[Active<'_>]) -> bool {
         // A conversation is one text: its answers are generated in sequence.
-        let free = |asked: &Asked<'_>| asked.request.conversation == 0 || active.iter().all(|one| one.conversation != asked.request.conversation);
+        let free = |asked: &Asked<'_>| {
+            asked.request.conversation == 0 || active.iter().all(|one| one.conversation != asked.request.conversation)
+        };
         self.waiting.borrow().front().is_some_and(free)
     }
 
@@ -169,9 +171,12 @@ impl Engine {
 
     fn turn(&self, active: &[Active<'_>], turns: usize, others_first: bool) -> Turn {
         let ready: Vec<usize> = (0..active.len()).filter(|i| active[*i].begun).collect();
-        if let Some(reader) = (0..active.len()).find(|i| !active[*i].begun).filter(|_| !others_first || ready.is_empty()) {
+        if let Some(reader) =
+            (0..active.len()).find(|i| !active[*i].begun).filter(|_| !others_first || ready.is_empty())
+        {
             let answer = &active[reader].answer;
-            let in_passes = !ready.is_empty() && self.session.reads_in_passes(answer.sequence, &answer.prompt, answer.afresh);
+            let in_passes =
+                !ready.is_empty() && self.session.reads_in_passes(answer.sequence, &answer.prompt, answer.afresh);
             return if in_passes { Turn::Reads(reader) } else { Turn::One(reader) };
         }
         // Answers can step together where their keys are rotated alike.
@@ -180,7 +185,8 @@ impl Engine {
         let first = ready.iter().copied().find(beside).filter(|_| self.steps_together());
         // Answers with adapters, equal or not, have a plan of their own, and take turns with those without.
         let alike = |a: usize, b: usize| long(a) == long(b) && active[a].answer.adapted() == active[b].answer.adapted();
-        let together: Vec<usize> = ready.iter().copied().filter(|i| beside(i) && first.is_some_and(|first| alike(first, *i))).collect();
+        let together: Vec<usize> =
+            ready.iter().copied().filter(|i| beside(i) && first.is_some_and(|first| alike(first, *i))).collect();
         let others: Vec<usize> = ready.into_iter().filter(|i| together.len() < 2 || !together.contains(i)).collect();
         let turns = turns % (others.len() + usize::from(together.len() > 1)).max(1);
         others.get(turns).map_or(Turn::Together(together), |i| Turn::One(*i))
@@ -212,7 +218,10 @@ impl Engine {
         let pause = || {
             // A request that waits for its conversation's current answer does not interrupt the turn.
             let came = room && desk.waiting() > arrivals.get();
-            first_token || came || (!all && now_ms() - began > patience) || (!all && cancels.iter().any(Cancel::is_cancelled))
+            first_token
+                || came
+                || (!all && now_ms() - began > patience)
+                || (!all && cancels.iter().any(Cancel::is_cancelled))
         };
         match turn {
             Turn::One(i) => {
@@ -289,7 +298,9 @@ impl Engine {
         // A lost device is replaced once for all members.
         let mut losses = Losses::default();
         let survived = {
-            let tell = |progress: crate::base::Progress| members.iter().for_each(|i| active[*i].answer.out.progress(progress.clone()));
+            let tell = |progress: crate::base::Progress| {
+                members.iter().for_each(|i| active[*i].answer.out.progress(progress.clone()))
+            };
             self.survive(failure, &mut losses, &tell, &Cancel::new()).await
         };
         for i in members {
@@ -313,7 +324,12 @@ impl Engine {
 
     /// The sequence for a request. Without a conversation it is the free sequence that shares most of the prompt, or a
     /// new one: texts of such requests are kept beside each other as long as there is room.
-    pub(super) fn sequence_for(&mut self, request: &Request, prompt: &Input, busy: &[SequenceId]) -> Result<SequenceId> {
+    pub(super) fn sequence_for(
+        &mut self,
+        request: &Request,
+        prompt: &Input,
+        busy: &[SequenceId],
+    ) -> Result<SequenceId> {
         let voice = self.voice(request)?;
         if request.conversation != 0 {
             self.session.states_mut().speak(SequenceId(request.conversation), voice)?;
@@ -325,15 +341,20 @@ impl Engine {
             let history = states.history(id).ok().filter(|_| states.voice(id).is_ok_and(|of| of == voice.as_ref()));
             history.map_or(0, |history| history.input().common(prompt))
         };
-        let best = |engine: &Self, ids: &[SequenceId]| ids.iter().copied().max_by_key(|id| (shares(engine, *id), *id == engine.latest));
+        let best = |engine: &Self, ids: &[SequenceId]| {
+            ids.iter().copied().max_by_key(|id| (shares(engine, *id), *id == engine.latest))
+        };
         let idle: Vec<SequenceId> = self.nameless.iter().copied().filter(|id| !busy.contains(id)).collect();
         let (free, copied) = (best(self, &idle), best(self, busy));
         let known = free.map_or(0, |id| shares(self, id));
         let copied = copied.filter(|id| request.reuse && shares(self, *id) >= known + WORTH_A_COPY);
         // Reuse of a free sequence drops its text behind the shared prefix: where a later prompt may come back to that
         // text, the sequence stays, and its prefix is copied.
-        let forgotten = |id: SequenceId| self.session.states().history(id).map_or(0, |history| history.prompt_len().saturating_sub(known));
-        let kept = free.filter(|id| copied.is_none() && request.reuse && known < prompt.len() && forgotten(*id) >= WORTH_KEEPING);
+        let forgotten = |id: SequenceId| {
+            self.session.states().history(id).map_or(0, |history| history.prompt_len().saturating_sub(known))
+        };
+        let kept = free
+            .filter(|id| copied.is_none() && request.reuse && known < prompt.len() && forgotten(*id) >= WORTH_KEEPING);
         let begins_as = copied.or(kept.filter(|_| known > 0));
         let chosen = match (begins_as, free.filter(|_| kept.is_none())) {
             (Some(from), free) => {
@@ -359,7 +380,9 @@ impl Engine {
 
     /// A free sequence without a text, or a new one.
     fn another(&mut self, busy: &[SequenceId]) -> SequenceId {
-        let empty = |id: &SequenceId| !busy.contains(id) && self.session.states().history(*id).is_ok_and(|history| history.is_empty());
+        let empty = |id: &SequenceId| {
+            !busy.contains(id) && self.session.states().history(*id).is_ok_and(|history| history.is_empty())
+        };
         let there = self.nameless.iter().copied().find(empty);
         there.unwrap_or_else(|| self.session.states_mut().begin_another())
     }

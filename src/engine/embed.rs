@@ -70,7 +70,13 @@ pub(super) struct Around {
 const QWEN_END: &str = "<|endoftext|>";
 /// The prompts of models' folders, by architecture, which GGUF files lack.
 const PROMPTS: [(&str, &[(&str, &str)]); 3] = [
-    ("qwen3", &[("query", "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"), ("document", "")]),
+    (
+        "qwen3",
+        &[
+            ("query", "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"),
+            ("document", ""),
+        ],
+    ),
     (
         "gemma-embedding",
         &[
@@ -81,7 +87,15 @@ const PROMPTS: [(&str, &[(&str, &str)]); 3] = [
             ("STS", "task: sentence similarity | query: "),
         ],
     ),
-    ("nomic-bert", &[("query", "search_query: "), ("document", "search_document: "), ("classification", "classification: "), ("clustering", "clustering: ")]),
+    (
+        "nomic-bert",
+        &[
+            ("query", "search_query: "),
+            ("document", "search_document: "),
+            ("classification", "classification: "),
+            ("clustering", "clustering: "),
+        ],
+    ),
 ];
 /// Qwen3-Reranker's prompt, around instruction, question and document.
 const QWEN_RERANK: [&str; 4] = [
@@ -113,7 +127,10 @@ impl Around {
         let prompts = match said("prompts").unwrap_or(&Value::Null) {
             Value::Object(prompts) if prompts.values().all(Value::is_string) => prompts.clone(),
             Value::Null => {
-                let known = PROMPTS.iter().find(|(architecture, _)| *architecture == config.architecture).map_or(&[][..], |(_, prompts)| prompts);
+                let known = PROMPTS
+                    .iter()
+                    .find(|(architecture, _)| *architecture == config.architecture)
+                    .map_or(&[][..], |(_, prompts)| prompts);
                 known.iter().map(|(name, text)| ((*name).to_owned(), (*text).into())).collect()
             }
             _ => return Err(Error::bad_model("config_sentence_transformers.json: prompts are no texts by name")),
@@ -131,7 +148,9 @@ impl Around {
         self.prompts.get(name).and_then(Value::as_str).ok_or_else(|| {
             let names: Vec<_> = self.prompts.keys().map(String::as_str).collect();
             let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            Error::bad_option(format!("embed: prompt {name:?} is none of the model's (known: {known}); put words of your own before the texts"))
+            Error::bad_option(format!(
+                "embed: prompt {name:?} is none of the model's (known: {known}); put words of your own before the texts"
+            ))
         })
     }
 }
@@ -143,25 +162,38 @@ impl Engine {
     /// `UNSUPPORTED_MODEL` where the model makes no embeddings, `BAD_OPTION` for a prompt that it does not have, more
     /// dimensions than it has or an empty list, `CONTEXT_FULL` for a text that is longer than the model reads, where
     /// such texts are not cut.
-    pub async fn embed(&mut self, texts: &[String], options: &EmbedOptions, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Embeddings> {
+    pub async fn embed(
+        &mut self,
+        texts: &[String],
+        options: &EmbedOptions,
+        progress: &dyn Fn(Progress),
+        cancel: &Cancel,
+    ) -> Result<Embeddings> {
         let started = now_ms();
         options.check()?;
         self.pools(true, "embed")?;
         let width = self.session.model().config().pooled().1;
         let kept = options.dimensions.map_or(width, |n| n as usize);
         if kept > width {
-            return Err(Error::bad_option(format!("embed: dimensions is {kept}, this model has {width}; ask for as many or fewer")));
+            return Err(Error::bad_option(format!(
+                "embed: dimensions is {kept}, this model has {width}; ask for as many or fewer"
+            )));
         }
         let prompt = self.around.prompt(options.prompt.as_deref())?;
-        let mut read = texts.iter().map(|text| self.text_tokens(&format!("{prompt}{text}"))).collect::<Result<Vec<_>>>()?;
+        let mut read =
+            texts.iter().map(|text| self.text_tokens(&format!("{prompt}{text}"))).collect::<Result<Vec<_>>>()?;
         let (most, behind) = (self.most(), self.around.behind);
         if let Some((i, long)) = read.iter().enumerate().find(|(_, tokens)| !options.truncate && tokens.len() > most) {
-            let what = format!("text {i} has {} tokens, and is read up to {most}; cut it, or let it be cut with truncate", long.len());
+            let what = format!(
+                "text {i} has {} tokens, and is read up to {most}; cut it, or let it be cut with truncate",
+                long.len()
+            );
             return Err(Error::new(ErrorKind::ContextFull, what));
         }
         let long = read.iter_mut().filter(|tokens| tokens.len() > most);
         // The tokens that the model wants at the end of a text are kept.
-        let truncated = long.map(|tokens| drop(tokens.drain(most.saturating_sub(behind)..tokens.len() - behind))).count();
+        let truncated =
+            long.map(|tokens| drop(tokens.drain(most.saturating_sub(behind)..tokens.len() - behind))).count();
         let read: Vec<Text> = read.into_iter().map(Text::from).collect();
         let mut vectors = self.pooled("embed", &read, progress, cancel).await?;
         // nomic-embed is trained to have its dimensions cut after a LayerNorm without weights.
@@ -199,7 +231,9 @@ impl Engine {
         let mut truncated = 0;
         let read = match &self.around.pair {
             Some(_) if options.instruction.is_some() => {
-                return Err(Error::bad_option("rerank: instruction: this model reads question and document alone; leave it out"));
+                return Err(Error::bad_option(
+                    "rerank: instruction: this model reads question and document alone; leave it out",
+                ));
             }
             Some(pair) => {
                 let query = self.tokenizer.encode(query, false)?;
@@ -217,14 +251,22 @@ impl Engine {
             None => {
                 let [before, of_query, of_document, behind] = QWEN_RERANK;
                 let instruction = options.instruction.as_deref().unwrap_or(QWEN_INSTRUCTION);
-                let text = |document: &String| format!("{before}{instruction}{of_query}{query}{of_document}{document}{behind}");
-                documents.iter().map(|document| Ok(self.tokenizer.encode(&text(document), false)?.into())).collect::<Result<Vec<_>>>()?
+                let text = |document: &String| {
+                    format!("{before}{instruction}{of_query}{query}{of_document}{document}{behind}")
+                };
+                documents
+                    .iter()
+                    .map(|document| Ok(self.tokenizer.encode(&text(document), false)?.into()))
+                    .collect::<Result<Vec<_>>>()?
             }
         };
         let scores = self.pooled("rerank", &read, progress, cancel).await?;
         // A softmax over the two answers' logits, or over one score and 0.
-        let yes = |logits: &Vec<f32>| (1.0 / (1.0 + (f64::from(logits.get(1).copied().unwrap_or(0.0)) - f64::from(logits[0])).exp())) as f32;
-        let mut ranking: Vec<Ranked> = scores.iter().map(yes).enumerate().map(|(index, score)| Ranked { index, score }).collect();
+        let yes = |logits: &Vec<f32>| {
+            (1.0 / (1.0 + (f64::from(logits.get(1).copied().unwrap_or(0.0)) - f64::from(logits[0])).exp())) as f32
+        };
+        let mut ranking: Vec<Ranked> =
+            scores.iter().map(yes).enumerate().map(|(index, score)| Ranked { index, score }).collect();
         ranking.sort_by(|a, b| b.score.total_cmp(&a.score));
         ranking.truncate(options.top_n.map_or(usize::MAX, |n| n as usize));
         Ok(Ranking { ranking, tokens: total(&read), truncated, ms: now_ms() - started })
@@ -238,23 +280,38 @@ impl Engine {
 
     /// A text's tokens with those that the model wants around them.
     fn text_tokens(&self, text: &str) -> Result<Vec<u32>> {
-        let mut tokens = if self.around.small { self.tokenizer.encode(&text.to_lowercase(), true)? } else { self.tokenizer.encode(text, true)? };
-        let closing = self.around.closing.filter(|_| tokens.last().is_none_or(|last| !self.tokenizer.eos_ids().contains(last)));
+        let mut tokens = if self.around.small {
+            self.tokenizer.encode(&text.to_lowercase(), true)?
+        } else {
+            self.tokenizer.encode(text, true)?
+        };
+        let closing =
+            self.around.closing.filter(|_| tokens.last().is_none_or(|last| !self.tokenizer.eos_ids().contains(last)));
         tokens.extend(closing);
         Ok(tokens)
     }
 
-    async fn pooled(&mut self, what: &str, texts: &[Text], progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Vec<Vec<f32>>> {
+    async fn pooled(
+        &mut self,
+        what: &str,
+        texts: &[Text],
+        progress: &dyn Fn(Progress),
+        cancel: &Cancel,
+    ) -> Result<Vec<Vec<f32>>> {
         if texts.is_empty() {
             return Err(Error::bad_option(format!("{what}: the list is empty; give at least one text")));
         }
         let mut on_read = |done: usize| progress(Progress::new(Phase::Prompt, done as u64, texts.len() as u64));
-        let rows = self.surviving(progress, cancel, async |engine| engine.session.pool(texts, cancel, &mut on_read).await).await?;
+        let rows = self
+            .surviving(progress, cancel, async |engine| engine.session.pool(texts, cancel, &mut on_read).await)
+            .await?;
         if rows.iter().flatten().all(|x| x.is_finite()) {
             return Ok(rows);
         }
         let lane = self.session.lane().name();
-        Err(Error::gpu(format!("{what}: the model computed what is no number in lane {lane}; load it with lane \"exact\"")))
+        Err(Error::gpu(format!(
+            "{what}: the model computed what is no number in lane {lane}; load it with lane \"exact\""
+        )))
     }
 
     /// An error where the model was not made, or loaded, to embed (`embeds`), or else to rank.

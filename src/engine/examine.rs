@@ -44,7 +44,13 @@ impl Examined {
     }
 
     fn wrong(&mut self, part: &'static str, error: &Error, place: &'static str) {
-        self.parts.push(Finding { part, fine: false, about: error.message().to_owned(), code: Some(error.code()), place: Some(place) });
+        self.parts.push(Finding {
+            part,
+            fine: false,
+            about: error.message().to_owned(),
+            code: Some(error.code()),
+            place: Some(place),
+        });
         // Without a usable template a model still continues plain text, and without pictures it reads text.
         self.runs &= matches!(part, "template" | "calls" | "pictures");
     }
@@ -69,7 +75,10 @@ pub async fn examine(files: &Files, tokenizer_json: Option<Vec<u8>>) -> Examined
         Metadata::Hf(_) => "a folder with safetensors",
     };
     let files = checkpoint.files.len();
-    found.fine("files", format!("{form}, {} tensors in {files} file{}", checkpoint.tensors.len(), if files == 1 { "" } else { "s" }));
+    found.fine(
+        "files",
+        format!("{form}, {} tensors in {files} file{}", checkpoint.tensors.len(), if files == 1 { "" } else { "s" }),
+    );
     let config = match architecture(&checkpoint) {
         Ok((about, config)) => {
             found.fine("architecture", about);
@@ -93,10 +102,15 @@ pub async fn examine(files: &Files, tokenizer_json: Option<Vec<u8>>) -> Examined
         }
     };
     let strays = tokenizer.warnings().iter().map(|warning| format!("; {warning}")).collect::<String>();
-    found.fine("tokenizer", format!("{} tokens, {} of them end an answer{strays}", tokenizer.vocab_size(), tokenizer.eos_ids().len()));
+    found.fine(
+        "tokenizer",
+        format!("{} tokens, {} of them end an answer{strays}", tokenizer.vocab_size(), tokenizer.eos_ids().len()),
+    );
     match ChatTemplate::open(&checkpoint, &tokenizer) {
         Ok(template) => talk(&mut found, &template, &tokenizer),
-        Err(e) if e.message().contains("has no chat template") => found.fine("template", "none: it continues plain text".to_owned()),
+        Err(e) if e.message().contains("has no chat template") => {
+            found.fine("template", "none: it continues plain text".to_owned())
+        }
         Err(e) => found.wrong("template", &e, "src/text/template.rs"),
     }
     match Sight::of(all, &checkpoint, config.as_ref(), &tokenizer).await {
@@ -114,13 +128,19 @@ fn architecture(checkpoint: &Checkpoint) -> Result<(String, ModelConfig)> {
         buffers += 1;
         BufferId(buffers - 1)
     };
-    let mut reserve = Reserve { max_binding: u64::MAX, quantize: None, pooling: AskedPooling::Auto, buffer: &mut reserve };
+    let mut reserve =
+        Reserve { max_binding: u64::MAX, quantize: None, pooling: AskedPooling::Auto, buffer: &mut reserve };
     let model = model::open(checkpoint, &mut reserve)?;
     let about = describe(checkpoint, model.as_ref(), false)?;
     let types: Vec<String> = about.types.iter().map(|(name, count)| format!("{name} x {count}")).collect();
-    let converted: Vec<String> = about.converted.iter().map(|c| format!("; {} is converted to {}", c.from, c.to)).collect();
-    let left: Vec<String> =
-        about.left_out.iter().filter(|left| !is_tower(&left.what)).map(|left| format!("; {} x {} is left out", left.what, left.tensors)).collect();
+    let converted: Vec<String> =
+        about.converted.iter().map(|c| format!("; {} is converted to {}", c.from, c.to)).collect();
+    let left: Vec<String> = about
+        .left_out
+        .iter()
+        .filter(|left| !is_tower(&left.what))
+        .map(|left| format!("; {} x {} is left out", left.what, left.tensors))
+        .collect();
     let about = format!(
         "{}, {} layers, {:.1} M parameters, {} positions; {}{}{}",
         about.architecture,
@@ -138,8 +158,7 @@ fn architecture(checkpoint: &Checkpoint) -> Result<(String, ModelConfig)> {
 fn talk(found: &mut Examined, template: &ChatTemplate, tokenizer: &Tokenizer) {
     let question = json!({ "role": "user", "content": "Hello?" });
     let system = json!({ "role": "system", "content": "Be brief." });
-    let tools =
-        json!([{ "type": "function", "function": { "name": "now", "description": "The time.", "parameters": { "type": "object", "properties": {} } } }]);
+    let tools = json!([{ "type": "function", "function": { "name": "now", "description": "The time.", "parameters": { "type": "object", "properties": {} } } }]);
     let call = json!({ "role": "assistant", "content": "", "tool_calls": [{ "id": "abcdefghi", "type": "function", "function": { "name": "now", "arguments": {} } }] });
     let result = json!({ "role": "tool", "tool_call_id": "abcdefghi", "name": "now", "content": "noon" });
     let render = |messages: Value, tools: Option<&Value>| template.render(&messages, tools, &Map::new(), true);
@@ -166,7 +185,13 @@ fn talk(found: &mut Examined, template: &ChatTemplate, tokenizer: &Tokenizer) {
     let name = template.formats(tokenizer).name();
     if takes.contains(&"tools") && name == "json" {
         let about = "calls have no mark that is known: they are read as plain JSON; another format would be a file in src/text/calls/formats".to_owned();
-        found.parts.push(Finding { part: "calls", fine: true, about, code: None, place: Some("src/text/calls/formats") });
+        found.parts.push(Finding {
+            part: "calls",
+            fine: true,
+            about,
+            code: None,
+            place: Some("src/text/calls/formats"),
+        });
     } else if takes.contains(&"tools") {
         found.fine("calls", name.to_owned());
     }
@@ -176,7 +201,9 @@ fn talk(found: &mut Examined, template: &ChatTemplate, tokenizer: &Tokenizer) {
 fn template_place(error: &Error) -> &'static str {
     let message = error.message();
     match () {
-        () if ["unknown filter", "unknown test", "unknown function"].iter().any(|what| message.contains(what)) => "src/text/jinja.rs",
+        () if ["unknown filter", "unknown test", "unknown function"].iter().any(|what| message.contains(what)) => {
+            "src/text/jinja.rs"
+        }
         () if message.contains("unknown method") => "src/text/methods.rs",
         () if message.contains("strftime") => "src/text/clock.rs",
         () => "src/text/template.rs",

@@ -132,7 +132,13 @@ pub(super) fn most_positions(layout: &Layout, sizes: Sizes, caps: &Caps, context
 ///
 /// # Errors
 /// [`crate::ErrorKind::OutOfMemory`] where the caller wants more than the device can hold.
-pub(super) fn context_that_fits(layout: &Layout, sizes: Sizes, caps: &Caps, options: &LoadOptions, context: u32) -> Result<u32> {
+pub(super) fn context_that_fits(
+    layout: &Layout,
+    sizes: Sizes,
+    caps: &Caps,
+    options: &LoadOptions,
+    context: u32,
+) -> Result<u32> {
     let most = most_positions(layout, sizes, caps, context);
     if most < context && options.context.is_some() || most == 0 {
         return Err(Error::out_of_memory(format!(
@@ -166,7 +172,13 @@ struct Drawn {
 
 /// Plans a model on a device, without buffers: as it is loaded, or with `full` for passes as long as the longest text
 /// that is read whole.
-async fn draw(checkpoint: &Checkpoint, tokens: Option<usize>, options: &LoadOptions, full: bool, gpu: &Gpu) -> Result<Drawn> {
+async fn draw(
+    checkpoint: &Checkpoint,
+    tokens: Option<usize>,
+    options: &LoadOptions,
+    full: bool,
+    gpu: &Gpu,
+) -> Result<Drawn> {
     let (mut layout, model) = reserve(checkpoint, options, tokens, gpu.caps()).await?;
     let lane = match options.lane {
         Lane::Auto => super::lane::known(model.as_ref(), &options.tuning.of(gpu.caps()), gpu.caps()).lane,
@@ -204,13 +216,22 @@ fn encoder_bytes(checkpoint: &Checkpoint, options: &LoadOptions, lane: Lane, gpu
 }
 
 /// Plans the model of these files, with its vision tower.
-async fn survey((files, checkpoint): (&Files, &Checkpoint), tokenizer: &Tokenizer, chat: bool, options: &LoadOptions, gpu: &Gpu) -> Result<Survey> {
-    let Drawn { model, select, layout, sizes, context, plans } = draw(checkpoint, Some(tokenizer.vocab_size()), options, true, gpu).await?;
-    let plan = [Pass::Prefill, Pass::Decode].into_iter().flat_map(|pass| plan::rows(pass, &plans[pass], sizes)).collect();
+async fn survey(
+    (files, checkpoint): (&Files, &Checkpoint),
+    tokenizer: &Tokenizer,
+    chat: bool,
+    options: &LoadOptions,
+    gpu: &Gpu,
+) -> Result<Survey> {
+    let Drawn { model, select, layout, sizes, context, plans } =
+        draw(checkpoint, Some(tokenizer.vocab_size()), options, true, gpu).await?;
+    let plan =
+        [Pass::Prefill, Pass::Decode].into_iter().flat_map(|pass| plan::rows(pass, &plans[pass], sizes)).collect();
     let about = describe(checkpoint, model.as_ref(), chat)?;
     let self_test = SelfTestInfo { skipped: Some("nothing is loaded"), ..SelfTestInfo::default() };
     let concurrency = options.concurrency.unwrap_or(1) as usize;
-    let mut info = Info { plan, self_test, concurrency, ..Info::new(about, gpu.caps(), select.lane(), &layout, sizes, context) };
+    let mut info =
+        Info { plan, self_test, concurrency, ..Info::new(about, gpu.caps(), select.lane(), &layout, sizes, context) };
     let bytes = async {
         match Found::of(files, checkpoint, Some(model.config()), tokenizer).await? {
             Some(found) => encoder_bytes(found.checkpoint(checkpoint), options, select.lane(), gpu).map(Some),
@@ -233,22 +254,34 @@ impl Survey {
             specs.map(|s| bytes_at(s, self.sizes, context)).sum::<u64>()
         };
         // A recurrent state has checkpoints to go back to.
-        let recurrent = |shape: StateShape| if matches!(shape, StateShape::Recurrent { .. }) { shape.bytes() } else { 0 };
+        let recurrent =
+            |shape: StateShape| if matches!(shape, StateShape::Recurrent { .. }) { shape.bytes() } else { 0 };
         let logits = self.layout.find(&Scratch::Logits.into()).map_or(0, |id| self.layout.spec(id).bytes);
         let state = self.layout.specs().iter().filter_map(|s| s.state).map(recurrent).sum::<u64>();
         let copies = if state > 0 { state * decode::STATE_COPIES + logits * CHECKPOINTS as u64 } else { 0 };
         let spare = decode::most_beside(&self.layout, self.sizes, context, self.info.model.pooling.is_none());
-        let (weights, kv, activations) = (of(&[Role::Weight]), of(&[Role::State]) + copies, of(&[Role::Scratch, Role::Control]) + spare);
+        let (weights, kv, activations) =
+            (of(&[Role::Weight]), of(&[Role::State]) + copies, of(&[Role::Scratch, Role::Control]) + spare);
         let encoder = self.encoder;
-        let memory = FitMemory { weights, kv, activations, encoder, total: weights + kv + activations + encoder, beside: room.beside };
+        let memory = FitMemory {
+            weights,
+            kv,
+            activations,
+            encoder,
+            total: weights + kv + activations + encoder,
+            beside: room.beside,
+        };
         let buffers = self.layout.specs().iter().map(|s| (s, bytes_at(s, self.sizes, context)));
-        let largest = buffers.max_by_key(|(_, bytes)| *bytes).map_or_else(|| (String::new(), 0), |(s, bytes)| (s.name.to_string(), bytes));
+        let largest = buffers
+            .max_by_key(|(_, bytes)| *bytes)
+            .map_or_else(|| (String::new(), 0), |(s, bytes)| (s.name.to_string(), bytes));
         let limits = Limits { buffer: caps.max_buffer, binding: caps.binding_limit, memory: room.memory };
         let mut problems = Vec::new();
         let limit = caps.max_buffer.min(caps.binding_limit);
         let cache = largest_cache(&self.layout, self.sizes, context);
         if cache > limit {
-            let each = if self.sizes.slots > 1 { format!(" for each of {} answers", self.sizes.slots) } else { String::new() };
+            let each =
+                if self.sizes.slots > 1 { format!(" for each of {} answers", self.sizes.slots) } else { String::new() };
             problems.push(format!(
                 "a context of {context} tokens{each} needs {} in one buffer of a layer's cache, this GPU allows {}",
                 size(cache),
@@ -256,19 +289,42 @@ impl Survey {
             ));
         }
         if largest.1 > caps.max_buffer && cache <= limit {
-            problems.push(format!("{} needs {} in one buffer, this GPU allows {}", largest.0, size(largest.1), size(caps.max_buffer)));
+            problems.push(format!(
+                "{} needs {} in one buffer, this GPU allows {}",
+                largest.0,
+                size(largest.1),
+                size(caps.max_buffer)
+            ));
         }
         if let Some(allowed) = room.memory.filter(|allowed| memory.total + room.beside > *allowed) {
-            let beside = if room.beside > 0 { format!(" beside the {} of other models", size(room.beside)) } else { String::new() };
-            problems.push(format!("it needs {} of GPU memory{beside}, {} are allowed", size(memory.total), size(allowed)));
+            let beside = if room.beside > 0 {
+                format!(" beside the {} of other models", size(room.beside))
+            } else {
+                String::new()
+            };
+            problems.push(format!(
+                "it needs {} of GPU memory{beside}, {} are allowed",
+                size(memory.total),
+                size(allowed)
+            ));
         }
         let largest = Largest { name: largest.0, bytes: largest.1 };
-        Fit { fits: problems.is_empty(), problems, context, kv: self.kv, memory, largest, limits, alternatives: Vec::new() }
+        Fit {
+            fits: problems.is_empty(),
+            problems,
+            context,
+            kv: self.kv,
+            memory,
+            largest,
+            limits,
+            alternatives: Vec::new(),
+        }
     }
 
     /// The longest context that fits: `context`, halved as often as needed.
     fn longest(&self, caps: &Caps, room: Room, context: u32) -> Option<Alternative> {
-        let contexts = std::iter::successors(Some(context), |c| Some(c / 2)).take_while(|c| *c >= LEAST_CONTEXT.min(context) && *c > 0);
+        let contexts = std::iter::successors(Some(context), |c| Some(c / 2))
+            .take_while(|c| *c >= LEAST_CONTEXT.min(context) && *c > 0);
         let mut fits = contexts.map(|c| self.fit(caps, room, c)).filter(|fit| fit.fits);
         fits.next().map(|fit| Alternative { context: fit.context, kv: fit.kv, total: fit.memory.total })
     }
@@ -288,7 +344,8 @@ impl Engine {
         let tokenizer = Tokenizer::open(&checkpoint)?;
         let chat = ChatTemplate::open(&checkpoint, &tokenizer).is_ok();
         let gpu = Gpu::open(&gpu_options(options)).await?;
-        let survey_with = async |options: &LoadOptions| survey((files, &checkpoint), &tokenizer, chat, options, &gpu).await;
+        let survey_with =
+            async |options: &LoadOptions| survey((files, &checkpoint), &tokenizer, chat, options, &gpu).await;
         let asked = survey_with(options).await?;
         let mut fit = asked.fit(gpu.caps(), room, asked.info.context);
         if !fit.fits {
@@ -322,14 +379,21 @@ mod tests {
         let fit = plan(LoadOptions::default(), None);
         assert!(fit.fits && fit.problems.is_empty() && fit.alternatives.is_empty(), "{fit:?}");
         assert_eq!(fit.memory.total, fit.memory.weights + fit.memory.kv + fit.memory.activations);
-        let (info, fit) = block_on(Engine::plan(&files(), &LoadOptions { context: Some(128), ..LoadOptions::default() }, Room::default())).unwrap();
+        let (info, fit) = block_on(Engine::plan(
+            &files(),
+            &LoadOptions { context: Some(128), ..LoadOptions::default() },
+            Room::default(),
+        ))
+        .unwrap();
         assert_eq!((fit.context, fit.memory.kv, fit.memory.weights), (128, info.memory.kv_full, info.memory.weights));
     }
 
     /// A vision tower counts as much as it takes once it is loaded; a file beside the model's adds to the total.
     #[test]
     fn what_reads_pictures_is_counted() {
-        let plan = |files: &Files, memory| block_on(Engine::plan(files, &LoadOptions::default(), Room { memory, beside: 0 })).unwrap();
+        let plan = |files: &Files, memory| {
+            block_on(Engine::plan(files, &LoadOptions::default(), Room { memory, beside: 0 })).unwrap()
+        };
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle");
         let mut files = open_path(&folder.join("lfm2vl-gguf/model.gguf")).unwrap();
         let (info, fit) = plan(&files, None);
@@ -340,7 +404,15 @@ mod tests {
         let (info, without) = plan(&files, None);
         assert!(!info.model.pictures && without.memory.encoder == 0);
         assert_eq!(without.memory.total, fit.memory.total - fit.memory.encoder);
-        for name in ["lfm2vl-hf", "qwen35vl-hf", "gemma4vl-hf", "gemma4vlboth-hf", "gemma4uvl-hf", "gemma3vl-hf", "idefics3vl-hf"] {
+        for name in [
+            "lfm2vl-hf",
+            "qwen35vl-hf",
+            "gemma4vl-hf",
+            "gemma4vlboth-hf",
+            "gemma4uvl-hf",
+            "gemma3vl-hf",
+            "idefics3vl-hf",
+        ] {
             let (info, fit) = plan(&open_path(&folder.join(name).join("model")).unwrap(), None);
             assert!(info.model.pictures && fit.memory.encoder > 0, "{name}");
         }
@@ -362,7 +434,9 @@ mod tests {
     /// Checkpoints at the ends of four prompts, those of two chunks in flight, and the current state.
     #[test]
     fn copies_of_recurrent_states_are_counted() {
-        let files = open_path(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/lfm2-hf/model")).unwrap();
+        let files =
+            open_path(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/lfm2-hf/model"))
+                .unwrap();
         let (info, fit) = block_on(Engine::plan(&files, &LoadOptions::default(), Room::default())).unwrap();
         let (layers, taps, width, vocab) = (4, 3, 64, info.model.vocab as u64);
         assert_eq!(fit.memory.kv - info.memory.kv_full, 7 * layers * taps * width * 4 + 4 * vocab * 4);
@@ -375,7 +449,10 @@ mod tests {
         // The memory of half the context.
         let fit = plan(LoadOptions::default(), Some(small.memory.total));
         assert!(!fit.fits && fit.problems[0].contains("GPU memory"), "{fit:?}");
-        assert_eq!(fit.alternatives[0], Alternative { context: whole.context / 2, kv: Kv::F16, total: small.memory.total });
+        assert_eq!(
+            fit.alternatives[0],
+            Alternative { context: whole.context / 2, kv: Kv::F16, total: small.memory.total }
+        );
         assert!(fit.alternatives[1].kv == Kv::Q8 && fit.alternatives[1].total <= small.memory.total, "{fit:?}");
         assert!(plan(LoadOptions::default(), Some(1000)).alternatives.is_empty(), "nothing does");
     }
@@ -384,22 +461,29 @@ mod tests {
     #[test]
     fn what_other_models_take_is_counted() {
         let alone = plan(LoadOptions::default(), None).memory.total;
-        let beside = |beside, memory| block_on(Engine::plan(&files(), &LoadOptions::default(), Room { memory: Some(memory), beside })).unwrap().1;
+        let beside = |beside, memory| {
+            block_on(Engine::plan(&files(), &LoadOptions::default(), Room { memory: Some(memory), beside })).unwrap().1
+        };
         let both = beside(1 << 30, alone + (1 << 30));
         assert!(both.fits && both.memory.total == alone && both.memory.beside == 1 << 30, "{both:?}");
         let refused = beside(1 << 30, alone + (1 << 30) - 1);
         assert!(!refused.fits && refused.problems[0].contains("beside the"), "{refused:?}");
-        assert!(refused.alternatives[0].context < refused.context && refused.alternatives[0].total < alone, "{refused:?}");
+        assert!(
+            refused.alternatives[0].context < refused.context && refused.alternatives[0].total < alone,
+            "{refused:?}"
+        );
         assert!(beside(1 << 30, 1 << 20).alternatives.is_empty(), "the others alone are too much");
     }
 
     #[test]
     fn the_cache_of_a_layer_must_fit_a_binding() {
         let options = LoadOptions { context: Some(512), ..LoadOptions::default() };
-        let (checkpoint, gpu) = (block_on(Checkpoint::open(&files())).unwrap(), block_on(Gpu::open(&gpu_options(&options))).unwrap());
+        let (checkpoint, gpu) =
+            (block_on(Checkpoint::open(&files())).unwrap(), block_on(Gpu::open(&gpu_options(&options))).unwrap());
         let tokenizer = Tokenizer::open(&checkpoint).unwrap();
         let survey = block_on(survey((&files(), &checkpoint), &tokenizer, true, &options, &gpu)).unwrap();
-        let (of_512, of_128) = (largest_cache(&survey.layout, survey.sizes, 512), largest_cache(&survey.layout, survey.sizes, 128));
+        let (of_512, of_128) =
+            (largest_cache(&survey.layout, survey.sizes, 512), largest_cache(&survey.layout, survey.sizes, 128));
         let caps = |limit| Caps { binding_limit: limit, ..gpu.caps().clone() };
         assert!(survey.fit(&caps(of_512), Room::default(), 512).fits);
         assert_eq!(most_positions(&survey.layout, survey.sizes, &caps(of_512), 512), 512);

@@ -31,10 +31,16 @@ impl Engine {
 
     /// The constraint of a request's answer, if it has one; `rendered` is the text that a template has made of its
     /// messages.
-    pub(super) async fn constraint(&mut self, request: &Request, rendered: Option<&str>) -> Result<Option<(Constraint, Compiled)>> {
+    pub(super) async fn constraint(
+        &mut self,
+        request: &Request,
+        rendered: Option<&str>,
+    ) -> Result<Option<(Constraint, Compiled)>> {
         let Some(description) = self.description(request, rendered)? else { return Ok(None) };
         if request.ignore_eos {
-            return Err(Error::bad_option("ignoreEos: an answer that is forced into a form ends where the form does; leave it out"));
+            return Err(Error::bad_option(
+                "ignoreEos: an answer that is forced into a form ends where the form does; leave it out",
+            ));
         }
         let vocabulary = self.vocabulary()?;
         let (grammar, ms) = self.grammar(description, request.lenient).await?;
@@ -52,7 +58,9 @@ impl Engine {
         let mut asked = asked.into_iter().flatten();
         let root = asked.next();
         if let (Some((one, _)), Some((other, _))) = (&root, asked.next()) {
-            return Err(Error::bad_option(format!("{one} and {other}: an answer can be forced to be one of them; leave one out")));
+            return Err(Error::bad_option(format!(
+                "{one} and {other}: an answer can be forced to be one of them; leave one out"
+            )));
         }
         let root = root.map(|(_, root)| root);
         let tokenizer = &self.tokenizer;
@@ -66,17 +74,21 @@ impl Engine {
         let Some(prompt) = rendered else {
             // A plain text prompt has no tools, and its answer no thoughts.
             return match choice {
-                Choice::Required | Choice::Named(_) => Err(Error::bad_option("toolChoice goes with messages and tools")),
+                Choice::Required | Choice::Named(_) => {
+                    Err(Error::bad_option("toolChoice goes with messages and tools"))
+                }
                 Choice::Auto | Choice::None => Ok(root),
             };
         };
         let tools = calls::tools(request.offered());
         let wanted = Wanted { tools: &tools, choice, parallel: request.parallel_tool_calls, prompt };
         match (root, choice) {
-            (Some(_), Choice::Required | Choice::Named(_)) => {
-                Err(Error::bad_option("toolChoice: an answer that has to be a call cannot also be forced into another form; leave one of both out"))
+            (Some(_), Choice::Required | Choice::Named(_)) => Err(Error::bad_option(
+                "toolChoice: an answer that has to be a call cannot also be forced into another form; leave one of both out",
+            )),
+            (Some(root), Choice::Auto) if !tools.is_empty() => {
+                self.formats.calls_or_answer_grammar(&wanted, root, &is_control).map(Some)
             }
-            (Some(root), Choice::Auto) if !tools.is_empty() => self.formats.calls_or_answer_grammar(&wanted, root, &is_control).map(Some),
             (Some(root), _) => Ok(Some(self.formats.answer_grammar(root, prompt, &is_control))),
             (None, _) => self.formats.calls_grammar(&wanted, &is_control),
         }
@@ -98,7 +110,11 @@ impl Engine {
             return Ok((grammar, 0.0));
         }
         let started = now_ms();
-        let compiler = self.grammars.compiler.clone().ok_or_else(|| Error::new(ErrorKind::Internal, "this build has no compiler of grammars"))?;
+        let compiler = self
+            .grammars
+            .compiler
+            .clone()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "this build has no compiler of grammars"))?;
         let grammar = Rc::new(compiler.compile(text.clone(), lenient).await?);
         let kept = &mut self.grammars.kept;
         if kept.len() == KEPT {
@@ -113,7 +129,11 @@ impl Engine {
         if let Some(vocabulary) = &self.grammars.vocabulary {
             return Ok(vocabulary.clone());
         }
-        let made = Rc::new(grammar::vocabulary(&self.tokenizer, self.session.model().config().vocab, self.tokenizer.eos_ids())?);
+        let made = Rc::new(grammar::vocabulary(
+            &self.tokenizer,
+            self.session.model().config().vocab,
+            self.tokenizer.eos_ids(),
+        )?);
         self.grammars.vocabulary = Some(made.clone());
         Ok(made)
     }

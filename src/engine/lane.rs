@@ -30,7 +30,11 @@ struct Product {
 
 impl Product {
     fn of(model: &dyn Model) -> Option<Self> {
-        let parts = model.matrices().into_iter().filter(|m| m.name.starts_with("blk.")).flat_map(|m| m.parts.iter().map(move |part| (m, part)));
+        let parts = model
+            .matrices()
+            .into_iter()
+            .filter(|m| m.name.starts_with("blk."))
+            .flat_map(|m| m.parts.iter().map(move |part| (m, part)));
         let (matrix, part) = parts.filter(|(_, part)| part.kind.quantized()).max_by_key(|(m, part)| part.rows * m.k)?;
         Some(Self { kind: part.kind, k: matrix.k, n: part.rows.min(MOST_ROWS) })
     }
@@ -48,18 +52,33 @@ impl Product {
 /// The choice without a measurement.
 fn unmeasured(caps: &Caps, why: &str) -> LaneChoice {
     if caps.backend == "cpu" {
-        return LaneChoice { lane: Lane::Fast, reason: "the CPU's products are int8".into(), rates: None, times: Vec::new() };
+        return LaneChoice {
+            lane: Lane::Fast,
+            reason: "the CPU's products are int8".into(),
+            rates: None,
+            times: Vec::new(),
+        };
     }
-    let (lane, what) =
-        if caps.vendor.eq_ignore_ascii_case("apple") { (Lane::Float, "no Apple GPU has int8 products") } else { (Lane::Fast, "most GPUs have int8 products") };
+    let (lane, what) = if caps.vendor.eq_ignore_ascii_case("apple") {
+        (Lane::Float, "no Apple GPU has int8 products")
+    } else {
+        (Lane::Fast, "most GPUs have int8 products")
+    };
     LaneChoice { lane, reason: format!("{why}: {what}"), rates: None, times: Vec::new() }
 }
 
 /// The choice of an earlier load with this product on this device, or the one without a measurement.
 pub(super) fn known(model: &dyn Model, known: &Known, caps: &Caps) -> LaneChoice {
     match Product::of(model) {
-        Some(product) => known.lanes.get(&product.name()).cloned().unwrap_or_else(|| unmeasured(caps, "not measured yet")),
-        None => LaneChoice { lane: Lane::Fast, reason: "no product of this model has int8 weights".into(), rates: None, times: Vec::new() },
+        Some(product) => {
+            known.lanes.get(&product.name()).cloned().unwrap_or_else(|| unmeasured(caps, "not measured yet"))
+        }
+        None => LaneChoice {
+            lane: Lane::Fast,
+            reason: "no product of this model has int8 weights".into(),
+            rates: None,
+            times: Vec::new(),
+        },
     }
 }
 
@@ -74,7 +93,10 @@ pub(super) async fn choose(model: &dyn Model, options: &LoadOptions, gpu: &Gpu) 
         return Ok((name, choice.clone()));
     }
     if !options.self_test.unwrap_or(!caps.software) {
-        return Ok((name, unmeasured(caps, if caps.software { "not measured on a GPU in software" } else { "not measured" })));
+        return Ok((
+            name,
+            unmeasured(caps, if caps.software { "not measured on a GPU in software" } else { "not measured" }),
+        ));
     }
     let measured = measure(&product, gpu).await;
     gpu.check()?;
@@ -93,7 +115,11 @@ async fn measure(product: &Product, gpu: &Gpu) -> Result<LaneChoice> {
     let other = if rates.halves() { Lane::F16 } else { Lane::Float };
     let mut times = Vec::new();
     for lane in [Lane::Fast, other] {
-        times.push(LaneTime { lane, decode_us: time(product, gpu, lane, 1).await?, prompt_us: time(product, gpu, lane, ROWS).await? / f64::from(ROWS) });
+        times.push(LaneTime {
+            lane,
+            decode_us: time(product, gpu, lane, 1).await?,
+            prompt_us: time(product, gpu, lane, ROWS).await? / f64::from(ROWS),
+        });
     }
     let all = |t: &LaneTime| t.decode_us + PROMPT * t.prompt_us;
     let faster = all(&times[1]) < MARGIN * all(&times[0]);
@@ -116,7 +142,8 @@ async fn time(product: &Product, gpu: &Gpu, lane: Lane, rows: u32) -> Result<f64
         _ => "f32",
     };
     let mut axes = vec![("weight", product.kind.axis()), ("act", act)];
-    let mut overrides: Overrides = vec![("KB", product.kb() as f64), ("N", product.n as f64), ("ROW0", 0.0), ("ADD", 0.0)];
+    let mut overrides: Overrides =
+        vec![("KB", product.kb() as f64), ("N", product.n as f64), ("ROW0", 0.0), ("ADD", 0.0)];
     let (variant, grid) = if rows == 1 {
         let variant = select.choose("matvec", &axes)?.variant;
         overrides.push(("SPLIT", 1.0));
@@ -125,7 +152,13 @@ async fn time(product: &Product, gpu: &Gpu, lane: Lane, rows: u32) -> Result<f64
         axes.push(("span", "n64"));
         let variant = select.choose("matmul", &axes)?.variant;
         overrides.push(("NSTRIDE", product.n as f64));
-        (variant, Grid::of(Extent::Fixed((product.n as u32).div_ceil(variant.tile[0])), Extent::Rows { per: variant.tile[1] }))
+        (
+            variant,
+            Grid::of(
+                Extent::Fixed((product.n as u32).div_ceil(variant.tile[0])),
+                Extent::Rows { per: variant.tile[1] },
+            ),
+        )
     };
     let buffers = buffers(product, gpu, variant, rows)?;
     let bound = gpu.bind("lane", variant, &overrides, &buffers)?;
@@ -170,7 +203,9 @@ fn buffers(product: &Product, gpu: &Gpu, variant: &'static Variant, rows: u32) -
         Ok((
             binding.name,
             match binding.kind {
-                BindingKind::Uniform => gpu.buffer_with("lane.state", bytemuck::bytes_of(&state), wgpu::BufferUsages::UNIFORM)?,
+                BindingKind::Uniform => {
+                    gpu.buffer_with("lane.state", bytemuck::bytes_of(&state), wgpu::BufferUsages::UNIFORM)?
+                }
                 _ => gpu.buffer("lane", bytes.next_multiple_of(16), wgpu::BufferUsages::STORAGE)?,
             },
         ))

@@ -26,7 +26,9 @@ const CACHE_START: u32 = 512;
 pub(crate) fn model_name(checkpoint: &Checkpoint) -> Option<String> {
     match &checkpoint.metadata {
         Metadata::Gguf(m) => m.opt::<&str>("general.name").ok().flatten().map(str::to_owned),
-        Metadata::Hf(m) => m.config.get("_name_or_path").and_then(|v| v.as_str()).filter(|s| !s.is_empty()).map(str::to_owned),
+        Metadata::Hf(m) => {
+            m.config.get("_name_or_path").and_then(|v| v.as_str()).filter(|s| !s.is_empty()).map(str::to_owned)
+        }
     }
 }
 
@@ -67,7 +69,9 @@ pub(crate) async fn open_device(options: &LoadOptions, cancel: &Cancel) -> Resul
     options.check()?;
     // One loss may be due to a driver's update or another tab; opening ends with probes, which notice it.
     match Gpu::open(&gpu_options(options)).await {
-        Err(e) if e.kind() == ErrorKind::DeviceLost => Ok(Opened { gpu: Rc::new(open_again(options, cancel).await?), lost: Some(e) }),
+        Err(e) if e.kind() == ErrorKind::DeviceLost => {
+            Ok(Opened { gpu: Rc::new(open_again(options, cancel).await?), lost: Some(e) })
+        }
         opened => Ok(Opened { gpu: Rc::new(opened?), lost: None }),
     }
 }
@@ -84,7 +88,9 @@ pub(crate) async fn open_session(
     let Opened { mut gpu, mut lost } = opened;
     loop {
         if let Some(lost) = &lost {
-            let note = Some(format!("the GPU device was lost while the model was loaded: loading goes on with another ({lost})"));
+            let note = Some(format!(
+                "the GPU device was lost while the model was loaded: loading goes on with another ({lost})"
+            ));
             progress(Progress { note, ..Progress::new(Phase::Compile, 0, 1) });
         }
         cancel.check()?;
@@ -105,7 +111,12 @@ pub(crate) async fn open_session(
 }
 
 /// Uploads the weights to a session from [`compile`].
-pub(super) async fn upload(checkpoint: &Checkpoint, session: &Session, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<LoadTimes> {
+pub(super) async fn upload(
+    checkpoint: &Checkpoint,
+    session: &Session,
+    progress: &dyn Fn(Progress),
+    cancel: &Cancel,
+) -> Result<LoadTimes> {
     let model = session.model();
     let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
     let total = weights::bytes_to_read(checkpoint, &matrices, model.vectors())?;
@@ -188,7 +199,8 @@ async fn plan_session(
     gpu: &Rc<Gpu>,
     decided: Option<Decided>,
 ) -> Result<(Session, SelfTestInfo)> {
-    let (mut lane, mut broken): (_, Vec<&'static Variant>) = decided.map_or_else(|| (options.lane, Vec::new()), |d| (d.lane, d.avoided));
+    let (mut lane, mut broken): (_, Vec<&'static Variant>) =
+        decided.map_or_else(|| (options.lane, Vec::new()), |d| (d.lane, d.avoided));
     let mut choice = None;
     if lane == Lane::Auto {
         let (_, model) = reserve(checkpoint, options, tokens, gpu.caps()).await?;
@@ -238,21 +250,45 @@ async fn plan_session(
     }
 }
 
-async fn new_session(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Option<usize>, gpu: &Rc<Gpu>, select: Selector) -> Result<Session> {
+async fn new_session(
+    checkpoint: &Checkpoint,
+    options: &LoadOptions,
+    tokens: Option<usize>,
+    gpu: &Rc<Gpu>,
+    select: Selector,
+) -> Result<Session> {
     let (layout, model) = reserve(checkpoint, options, tokens, gpu.caps()).await?;
     let context = context_of(options, model.config())?;
     let sizes = sizes_of(options, context);
     let mut session = Session::new(gpu.clone(), model, layout, select, context, sizes).await?;
-    session.limit_context(super::fit::context_that_fits(session.layout(), session.sizes(), gpu.caps(), options, context)?);
+    session.limit_context(super::fit::context_that_fits(
+        session.layout(),
+        session.sizes(),
+        gpu.caps(),
+        options,
+        context,
+    )?);
     Ok(session)
 }
 
 /// The model, and a layout of its weights.
-pub(super) async fn reserve(checkpoint: &Checkpoint, options: &LoadOptions, tokens: Option<usize>, caps: &Caps) -> Result<(Layout, Box<dyn model::Model>)> {
+pub(super) async fn reserve(
+    checkpoint: &Checkpoint,
+    options: &LoadOptions,
+    tokens: Option<usize>,
+    caps: &Caps,
+) -> Result<(Layout, Box<dyn model::Model>)> {
     let mut layout = Layout::default();
     let mut buffer = |label, bytes| layout.weight(label, bytes);
-    let mut model =
-        model::open(checkpoint, &mut Reserve { max_binding: caps.max_binding, quantize: options.quantize, pooling: options.pooling, buffer: &mut buffer })?;
+    let mut model = model::open(
+        checkpoint,
+        &mut Reserve {
+            max_binding: caps.max_binding,
+            quantize: options.quantize,
+            pooling: options.pooling,
+            buffer: &mut buffer,
+        },
+    )?;
     model::read_rope_divisors(checkpoint, model.as_mut()).await?;
     weights::note_conversions(checkpoint, &model.matrices(), &mut layout);
     if let Some(recipe) = options.quantize
@@ -262,7 +298,9 @@ pub(super) async fn reserve(checkpoint: &Checkpoint, options: &LoadOptions, toke
     }
     let vocab = model.config().vocab;
     match tokens {
-        Some(n) if n > vocab => return Err(Error::bad_model(format!("the tokenizer has {n} tokens, the model's vocabulary only {vocab}"))),
+        Some(n) if n > vocab => {
+            return Err(Error::bad_model(format!("the tokenizer has {n} tokens, the model's vocabulary only {vocab}")));
+        }
         Some(n) => model.config_mut().drawn = n,
         None => (),
     }
@@ -272,15 +310,21 @@ pub(super) async fn reserve(checkpoint: &Checkpoint, options: &LoadOptions, toke
 /// The sizes that plans are made for at first.
 pub(super) fn sizes_of(options: &LoadOptions, context: u32) -> Sizes {
     let rows = options.prefill_rows.unwrap_or(PREFILL_ROWS);
-    Session::sizes_of(rows, context, options.cache_start.unwrap_or(CACHE_START), options.slots.unwrap_or(1).max(options.concurrency.unwrap_or(1)))
+    Session::sizes_of(
+        rows,
+        context,
+        options.cache_start.unwrap_or(CACHE_START),
+        options.slots.unwrap_or(1).max(options.concurrency.unwrap_or(1)),
+    )
 }
 
 /// The context that the caller wants, or else the model's.
 pub(super) fn context_of(options: &LoadOptions, config: &model::ModelConfig) -> Result<u32> {
     match options.context {
-        Some(n) if n > config.context => {
-            Err(Error::bad_option(format!("context {n} is more than the {} positions that the model was trained for", config.context)))
-        }
+        Some(n) if n > config.context => Err(Error::bad_option(format!(
+            "context {n} is more than the {} positions that the model was trained for",
+            config.context
+        ))),
         Some(n) => Ok(n),
         None => Ok(config.context),
     }

@@ -92,7 +92,12 @@ pub struct Engine {
 
 impl Engine {
     /// Opens the files, the device and the model, and uploads the weights.
-    pub async fn load(files: &Files, options: &LoadOptions, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Self> {
+    pub async fn load(
+        files: &Files,
+        options: &LoadOptions,
+        progress: &dyn Fn(Progress),
+        cancel: &Cancel,
+    ) -> Result<Self> {
         Self::load_arriving(files, options, None, progress, cancel).await
     }
 
@@ -123,7 +128,8 @@ impl Engine {
         let template = ChatTemplate::open(&checkpoint, &tokenizer);
         progress(Progress::new(Phase::Read, 1, 1));
 
-        let (mut session, self_test, load_times) = open_session(&checkpoint, options, Some(tokenizer.vocab_size()), opened, progress, cancel).await?;
+        let (mut session, self_test, load_times) =
+            open_session(&checkpoint, options, Some(tokenizer.vocab_size()), opened, progress, cancel).await?;
         let mut about = describe(&checkpoint, session.model(), template.is_ok() && session.writes())?;
         let around = Around::of(&checkpoint, session.model().config(), &tokenizer)?;
         about.prompts = around.prompts.clone();

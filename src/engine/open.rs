@@ -53,7 +53,14 @@ impl Origin {
         match self {
             Self::Files(files) => Ok(files.clone()),
             Self::Remote(stored) => {
-                let fetched = crate::store::fetch(&stored.remote, &stored.store, stored.transport.clone(), stored.download.clone(), progress, cancel);
+                let fetched = crate::store::fetch(
+                    &stored.remote,
+                    &stored.store,
+                    stored.transport.clone(),
+                    stored.download.clone(),
+                    progress,
+                    cancel,
+                );
                 fetched.await.map(|(files, _)| files)
             }
         }
@@ -100,19 +107,30 @@ pub struct PlanStorage {
 impl Engine {
     /// Loads a model; returns it, and where its files are kept. Weights that are not stored yet go to the GPU as they
     /// arrive.
-    pub async fn open(origin: &Origin, options: &LoadOptions, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<(Self, Storage)> {
+    pub async fn open(
+        origin: &Origin,
+        options: &LoadOptions,
+        progress: &dyn Fn(Progress),
+        cancel: &Cancel,
+    ) -> Result<(Self, Storage)> {
         let stored = match origin {
             Origin::Files(files) => return Ok((Self::load(files, options, progress, cancel).await?, Storage::local())),
             Origin::Remote(stored) => stored,
         };
         let Stored { remote, store, transport, download } = stored;
-        let (loaded, storage) = match prepare(remote, store, transport.clone(), download.clone(), progress, cancel).await? {
-            Prepared::Stored(files, storage) => (Self::load(&files, options, progress, cancel).await, storage),
-            Prepared::Download(download) => (load_arriving(options, &download, progress, cancel).await, download.storage().clone()),
-        };
+        let (loaded, storage) =
+            match prepare(remote, store, transport.clone(), download.clone(), progress, cancel).await? {
+                Prepared::Stored(files, storage) => (Self::load(&files, options, progress, cancel).await, storage),
+                Prepared::Download(download) => {
+                    (load_arriving(options, &download, progress, cancel).await, download.storage().clone())
+                }
+            };
         match loaded {
             // Where the caller gave a tokenizer.json, that may be the faulty file: the stored model stays.
-            Err(e) if e.kind() == ErrorKind::BadModel || e.kind() == ErrorKind::Tokenizer && options.tokenizer_json.is_none() => {
+            Err(e)
+                if e.kind() == ErrorKind::BadModel
+                    || e.kind() == ErrorKind::Tokenizer && options.tokenizer_json.is_none() =>
+            {
                 let url = remote.url();
                 // A broken stored file would hide a repaired one. Where another engine has it open, it stays.
                 let _ = store.remove(&ModelKey::new(url.clone())).await;
@@ -123,13 +141,24 @@ impl Engine {
     }
 
     /// Plans a load from the model's header alone. Nothing is stored.
-    pub async fn plan_load(origin: &Origin, options: &LoadOptions, room: Room, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<LoadPlan> {
+    pub async fn plan_load(
+        origin: &Origin,
+        options: &LoadOptions,
+        room: Room,
+        progress: &dyn Fn(Progress),
+        cancel: &Cancel,
+    ) -> Result<LoadPlan> {
         let from = match origin {
             Origin::Files(files) => {
                 let (info, fit) = Self::plan(files, options, room).await?;
                 let total = total(files);
                 let storage = PlanStorage { kind: Storage::local().kind, available: None, reason: None };
-                return Ok(LoadPlan { fit, model: info.model, download: PlanDownload { total, stored: total, missing: 0 }, storage });
+                return Ok(LoadPlan {
+                    fit,
+                    model: info.model,
+                    download: PlanDownload { total, stored: total, missing: 0 },
+                    storage,
+                });
             }
             Origin::Remote(stored) => stored,
         };
@@ -145,8 +174,12 @@ impl Engine {
             // Of a model that is not stored only headers are read, and nothing is written.
             None => {
                 prepared = from.look(progress, cancel).await?;
-                let unknown =
-                    || Error::network(format!("{}: the server does not tell its length, or answers no ranges: load it to see whether it fits", remote.url()));
+                let unknown = || {
+                    Error::network(format!(
+                        "{}: the server does not tell its length, or answers no ranges: load it to see whether it fits",
+                        remote.url()
+                    ))
+                };
                 prepared.files().filter(|_| prepared.reads_ahead()).ok_or_else(unknown)?
             }
         };
@@ -165,7 +198,12 @@ impl Engine {
 
 /// Loads a model while it arrives: first its header, then the device and kernels are prepared, then the weights are
 /// uploaded as they come.
-async fn load_arriving(options: &LoadOptions, download: &Download, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Engine> {
+async fn load_arriving(
+    options: &LoadOptions,
+    download: &Download,
+    progress: &dyn Fn(Progress),
+    cancel: &Cancel,
+) -> Result<Engine> {
     let Some(files) = download.files() else {
         download.start();
         let files = download.run(progress).await?;

@@ -90,7 +90,9 @@ impl<'a> Output<'a> {
                 parts.extend(self.read(&before));
                 text.push_str(&before);
                 let stopped = self.stopped();
-                parts.extend(self.reading.as_mut().filter(|_| !stopped).map_or_else(Vec::new, |reading| reading.special(name)));
+                parts.extend(
+                    self.reading.as_mut().filter(|_| !stopped).map_or_else(Vec::new, |reading| reading.special(name)),
+                );
                 continue;
             }
             match self.decoder.push(*id) {
@@ -143,7 +145,10 @@ impl<'a> Output<'a> {
             let bytes = self.tokenizer.bytes(id);
             Scored { id, text: String::from_utf8_lossy(bytes).into_owned(), bytes: bytes.to_vec(), logprob }
         };
-        TokenLogprobs { token: scored(id, logprobs.chosen), top: logprobs.likeliest.iter().map(|&(id, logprob)| scored(id, logprob)).collect() }
+        TokenLogprobs {
+            token: scored(id, logprobs.chosen),
+            top: logprobs.likeliest.iter().map(|&(id, logprob)| scored(id, logprob)).collect(),
+        }
     }
 
     fn emit(&mut self, delta: Delta) {

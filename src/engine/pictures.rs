@@ -64,7 +64,12 @@ impl Found {
     ///
     /// # Errors
     /// `UNSUPPORTED_MODEL` where this version does not support the tower, `BAD_MODEL` where it is for another model.
-    pub async fn of(files: &Files, checkpoint: &Checkpoint, config: Option<&ModelConfig>, tokenizer: &Tokenizer) -> Result<Option<Self>> {
+    pub async fn of(
+        files: &Files,
+        checkpoint: &Checkpoint,
+        config: Option<&ModelConfig>,
+        tokenizer: &Tokenizer,
+    ) -> Result<Option<Self>> {
         let (files, beside) = match projector_of(files) {
             Some(files) => {
                 let beside = Checkpoint::open(&files).await?;
@@ -81,7 +86,9 @@ impl Found {
                 vision.width
             )));
         }
-        if let Some(deepstack) = config.map(|config| config.deepstack).filter(|deepstack| *deepstack != vision.deepstack.len()) {
+        if let Some(deepstack) =
+            config.map(|config| config.deepstack).filter(|deepstack| *deepstack != vision.deepstack.len())
+        {
             let made = vision.deepstack.len();
             return Err(Error::bad_model(format!(
                 "what reads pictures gives features to {made} layers, but {deepstack} of the model's take some: its file is another's"
@@ -89,8 +96,14 @@ impl Found {
         }
         let words = &mut vision.words;
         let stands = words.row;
-        words.row = [Some(stands), words.otherwise].into_iter().flatten().find(|word| tokenizer.token_id(word).is_some()).unwrap_or(stands);
-        let row = tokenizer.token_id(words.row).ok_or_else(|| Error::bad_model(format!("the tokenizer has no token {stands}, which stands for pictures")))?;
+        words.row = [Some(stands), words.otherwise]
+            .into_iter()
+            .flatten()
+            .find(|word| tokenizer.token_id(word).is_some())
+            .unwrap_or(stands);
+        let row = tokenizer.token_id(words.row).ok_or_else(|| {
+            Error::bad_model(format!("the tokenizer has no token {stands}, which stands for pictures"))
+        })?;
         Ok(Some(Self { files, beside, vision, row }))
     }
 
@@ -102,7 +115,12 @@ impl Found {
 
 impl Sight {
     /// The vision configuration of the model of these files, with the errors of [`Found::of`].
-    pub async fn of(files: &Files, checkpoint: &Checkpoint, config: Option<&ModelConfig>, tokenizer: &Tokenizer) -> Result<Option<Self>> {
+    pub async fn of(
+        files: &Files,
+        checkpoint: &Checkpoint,
+        config: Option<&ModelConfig>,
+        tokenizer: &Tokenizer,
+    ) -> Result<Option<Self>> {
         let Some(found) = Found::of(files, checkpoint, config, tokenizer).await? else { return Ok(None) };
         let encoder = found.checkpoint(checkpoint).fingerprint().await?;
         let Found { files, vision, row, .. } = found;
@@ -114,7 +132,8 @@ impl Sight {
         let of = |side: u32| self.cut(side, side).map_or(0, |cut| cut.prompt_rows());
         let (small, large) = (of(512), of(1024));
         let VisionConfig { tower, patch, .. } = &self.vision;
-        let layers = if tower.layers.is_empty() { "one product".into() } else { format!("{} layers", tower.layers.len()) };
+        let layers =
+            if tower.layers.is_empty() { "one product".into() } else { format!("{} layers", tower.layers.len()) };
         let kind = format!("{layers} of {}, patches of {patch} pixels", tower.width);
         format!("{kind}: 512 x 512 pixels are {small} rows of a prompt, 1024 x 1024 {large}")
     }
@@ -143,7 +162,8 @@ impl Sight {
     fn patches(&self, crop: &Crop, pixels: &Picture) -> Result<Patches> {
         let (family, Crop { wide, high, .. }) = (&self.vision.pictures, *crop);
         let element = if self.vision.by_channel { Element::ChannelRowColumn } else { Element::RowColumnChannel };
-        let values = patches(pixels, family.patch_size(), PatchOrder::Raster, element, family.normalize()).map_err(|e| wrong(&e))?;
+        let values = patches(pixels, family.patch_size(), PatchOrder::Raster, element, family.normalize())
+            .map_err(|e| wrong(&e))?;
         Ok(Patches { wide, high, values })
     }
 
@@ -152,10 +172,19 @@ impl Sight {
         let each = pictures.iter().enumerate().map(|(i, picture)| {
             let cut = self.cut(picture.width(), picture.height()).map_err(|e| e.at(format!("picture {i}")))?;
             let mut hash = Sha256::new();
-            hash.update(format!("{} {:?} {} {}\n", self.encoder, self.vision.pictures, picture.width(), picture.height()));
+            hash.update(format!(
+                "{} {:?} {} {}\n",
+                self.encoder,
+                self.vision.pictures,
+                picture.width(),
+                picture.height()
+            ));
             hash.update(picture.pixels());
             let hash = hex(&hash.finalize());
-            let rows = cut.crops.iter().enumerate().map(|(crop, of)| vision::rows(&self.vision, format!("{hash}.{crop}"), self.row, [of.wide, of.high]));
+            let rows =
+                cut.crops.iter().enumerate().map(|(crop, of)| {
+                    vision::rows(&self.vision, format!("{hash}.{crop}"), self.row, [of.wide, of.high])
+                });
             Ok(Shown { rows: rows.collect::<Result<_>>()?, picture: picture.clone(), cut })
         });
         each.collect()
@@ -237,7 +266,8 @@ impl Eyes {
             if unseen.is_empty() {
                 continue;
             }
-            let pictures = shown.cut.crops_of(&shown.picture, sight.vision.pictures.resampler()).map_err(|e| wrong(&e))?;
+            let pictures =
+                shown.cut.crops_of(&shown.picture, sight.vision.pictures.resampler()).map_err(|e| wrong(&e))?;
             for crop in unseen {
                 tiles.push(sight.patches(&shown.cut.crops[crop], &pictures[crop])?);
                 wanted.push(&shown.rows[crop]);
@@ -247,7 +277,9 @@ impl Eyes {
             let (gpu, lane) = on;
             if self.encoder.as_ref().is_none_or(|encoder| !encoder.is_on(gpu)) {
                 self.encoder = None;
-                self.encoder = Some(VisionEncoder::load(&sight.files, options, Some((gpu.clone(), lane)), progress, cancel).await?);
+                self.encoder = Some(
+                    VisionEncoder::load(&sight.files, options, Some((gpu.clone(), lane)), progress, cancel).await?,
+                );
             }
             let encoder = self.encoder.as_mut().ok_or_else(|| Error::internal("no encoder"))?;
             for (rows, values) in wanted.iter().zip(encoder.encode(&tiles, cancel).await?) {
@@ -261,7 +293,9 @@ impl Eyes {
             self.seen.retain(|seen| !seen.is(rows));
             self.seen.push_back(rows.clone());
         }
-        let bytes = |seen: &VecDeque<Rc<Embedded>>| seen.iter().filter_map(|rows| rows.values()).map(|values| values.len() * 4).sum::<usize>();
+        let bytes = |seen: &VecDeque<Rc<Embedded>>| {
+            seen.iter().filter_map(|rows| rows.values()).map(|values| values.len() * 4).sum::<usize>()
+        };
         while bytes(&self.seen) > KEPT && self.seen.len() > 1 {
             self.seen.pop_front();
         }
@@ -291,13 +325,17 @@ impl Engine {
         let known = if afresh { 0 } else { self.session.known_prefix(sequence, prompt)? };
         let unread = prompt.slice(known..prompt.len());
         let missing = |rows: &Rc<Embedded>| rows.values().is_none() && unread.has(rows);
-        let crops = |shown: &Shown| (0..shown.rows.len()).filter(|crop| missing(&shown.rows[*crop])).collect::<Vec<_>>();
-        let missing: Vec<_> = shown.iter().map(|shown| (shown, crops(shown))).filter(|(_, crops)| !crops.is_empty()).collect();
+        let crops =
+            |shown: &Shown| (0..shown.rows.len()).filter(|crop| missing(&shown.rows[*crop])).collect::<Vec<_>>();
+        let missing: Vec<_> =
+            shown.iter().map(|shown| (shown, crops(shown))).filter(|(_, crops)| !crops.is_empty()).collect();
         if missing.is_empty() {
             return Ok(());
         }
         let sight = self.sight.clone();
         let gpu = self.session.gpu().clone();
-        self.eyes.read(usable_sight(&sight)?, &missing, (&gpu, self.session.lane()), &self.options, cancel, progress).await
+        self.eyes
+            .read(usable_sight(&sight)?, &missing, (&gpu, self.session.lane()), &self.options, cancel, progress)
+            .await
     }
 }

@@ -188,7 +188,13 @@ impl Engine {
 
     /// Recovers if `error` comes from the loss of the device, so that the caller can repeat its work. Returns any other
     /// error.
-    pub(super) async fn survive(&mut self, error: Error, losses: &mut Losses, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<()> {
+    pub(super) async fn survive(
+        &mut self,
+        error: Error,
+        losses: &mut Losses,
+        progress: &dyn Fn(Progress),
+        cancel: &Cancel,
+    ) -> Result<()> {
         let Some(loss) = self.session.gpu().loss().filter(|_| may_be_loss(&error)) else {
             if error.kind() == ErrorKind::OutOfMemory {
                 self.session.go_on_without().await;
@@ -229,7 +235,9 @@ impl Engine {
             }
             Err(e) if e.kind() == ErrorKind::Aborted => Err(e),
             Err(e) => {
-                let message = format!("the GPU device was lost ({loss}) and the model could not be loaded onto another: {e}; load the model again");
+                let message = format!(
+                    "the GPU device was lost ({loss}) and the model could not be loaded onto another: {e}; load the model again"
+                );
                 self.recovery.health = Health::GivenUp(now_ms(), message.clone());
                 self.recovery.tell(DeviceEvent::Lost { loss: &loss, recovering: false });
                 Err(Error::new(ErrorKind::DeviceLost, message).with_source(e))
@@ -277,9 +285,11 @@ impl Engine {
         let options = LoadOptions { tuning, ..self.options.clone() };
         // Self-test and measurements of one device do not hold for a different one.
         let (old, new) = (self.session.gpu().caps(), gpu.caps());
-        let same = (&old.name, &old.features, old.subgroup, old.native_halves) == (&new.name, &new.features, new.subgroup, new.native_halves);
+        let same = (&old.name, &old.features, old.subgroup, old.native_halves)
+            == (&new.name, &new.features, new.subgroup, new.native_halves);
         let decided = same.then(|| self.session.decided());
-        let (mut session, self_test) = compile(&checkpoint, &options, Some(self.tokenizer.vocab_size()), gpu, decided, progress).await?;
+        let (mut session, self_test) =
+            compile(&checkpoint, &options, Some(self.tokenizer.vocab_size()), gpu, decided, progress).await?;
         upload(&checkpoint, &session, progress, cancel).await?;
         session.gpu().check()?;
         session.set_adapters(&self.fitted_adapters()).await?;

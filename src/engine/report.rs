@@ -80,7 +80,10 @@ impl Info {
             adapter: caps.clone(),
             lane,
             lane_choice: None,
-            lanes: [Lane::Exact, Lane::Float, Lane::F16, Lane::Fast].into_iter().filter(|l| *l != Lane::F16 || caps.f16()).collect(),
+            lanes: [Lane::Exact, Lane::Float, Lane::F16, Lane::Fast]
+                .into_iter()
+                .filter(|l| *l != Lane::F16 || caps.f16())
+                .collect(),
             memory,
             context,
             concurrency: 1,
@@ -185,8 +188,11 @@ impl Engine {
                 names.push(step.variant.name);
             }
         }
-        let list: Vec<String> =
-            variants.iter().filter(|(_, names)| names.as_slice() != ["default"]).map(|(kernel, names)| format!("{kernel} {}", names.join("+"))).collect();
+        let list: Vec<String> = variants
+            .iter()
+            .filter(|(_, names)| names.as_slice() != ["default"])
+            .map(|(kernel, names)| format!("{kernel} {}", names.join("+")))
+            .collect();
         format!("{}: {}", self.session.lane().name(), list.join(", "))
     }
 
@@ -212,12 +218,29 @@ impl Engine {
         let layout = self.session.layout();
         let sizes = self.session.sizes();
         let counters = self.session.gpu().counters();
-        let mut info = Info::new(self.model.clone(), self.session.gpu().caps(), self.session.lane(), layout, sizes, self.session.context());
+        let mut info = Info::new(
+            self.model.clone(),
+            self.session.gpu().caps(),
+            self.session.lane(),
+            layout,
+            sizes,
+            self.session.context(),
+        );
         info.memory.total = counters.snapshot().gpu_bytes;
         info.memory.peak = counters.peak_gpu_bytes();
         let lane_choice = self.session.lane_choice().cloned();
-        let (self_test, concurrency, adapters) = (self.self_test.clone(), self.concurrency(), self.adapters().cloned().collect());
-        Info { lane_choice, concurrency, adapters, load_ms: self.load_ms, load_times: self.load_times, self_test, warnings: self.warnings(), ..info }
+        let (self_test, concurrency, adapters) =
+            (self.self_test.clone(), self.concurrency(), self.adapters().cloned().collect());
+        Info {
+            lane_choice,
+            concurrency,
+            adapters,
+            load_ms: self.load_ms,
+            load_times: self.load_times,
+            self_test,
+            warnings: self.warnings(),
+            ..info
+        }
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -242,8 +265,15 @@ impl Engine {
             return warnings;
         }
         let (wanted, lane) = (self.options.lane.name(), self.session.lane().name());
-        let instead = if wanted == lane || wanted == "auto" { format!("other variants of lane {lane}") } else { format!("lane {lane} instead of {wanted}") };
-        warnings.push(format!("this GPU or its driver computes wrongly, so the engine runs {instead}: {}; please report it", wrong.join("; ")));
+        let instead = if wanted == lane || wanted == "auto" {
+            format!("other variants of lane {lane}")
+        } else {
+            format!("lane {lane} instead of {wanted}")
+        };
+        warnings.push(format!(
+            "this GPU or its driver computes wrongly, so the engine runs {instead}: {}; please report it",
+            wrong.join("; ")
+        ));
         warnings
     }
 }

@@ -115,7 +115,12 @@ pub struct AdapterInfo {
 
 impl From<&Caps> for AdapterInfo {
     fn from(caps: &Caps) -> Self {
-        Self { vendor: caps.vendor.clone(), name: caps.name.clone(), features: caps.features.clone(), subgroup: caps.subgroup }
+        Self {
+            vendor: caps.vendor.clone(),
+            name: caps.name.clone(),
+            features: caps.features.clone(),
+            subgroup: caps.subgroup,
+        }
     }
 }
 

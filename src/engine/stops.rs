@@ -29,7 +29,8 @@ impl StopScanner {
         }
         self.held.push_str(text);
         // The match that begins first wins; of several there, the stop string listed first.
-        let first = self.stops.iter().enumerate().filter_map(|(i, stop)| self.held.find(stop.as_str()).map(|at| (at, i))).min();
+        let first =
+            self.stops.iter().enumerate().filter_map(|(i, stop)| self.held.find(stop.as_str()).map(|at| (at, i))).min();
         if let Some((at, index)) = first {
             // A longer stop string that begins earlier may still be completed, and would win.
             if self.partial_before(at).is_none() {
@@ -46,7 +47,8 @@ impl StopScanner {
     /// The text that was held back, when the answer ends for another reason.
     pub fn finish(&mut self) -> String {
         // A match that waited for a longer stop string counts now.
-        let first = self.stops.iter().enumerate().filter_map(|(i, stop)| self.held.find(stop.as_str()).map(|at| (at, i))).min();
+        let first =
+            self.stops.iter().enumerate().filter_map(|(i, stop)| self.held.find(stop.as_str()).map(|at| (at, i))).min();
         if let (None, Some((at, index))) = (self.found, first) {
             self.found = Some(index);
             self.held.truncate(at);
@@ -63,9 +65,9 @@ impl StopScanner {
     fn partial_before(&self, limit: usize) -> Option<usize> {
         let longest = self.stops.iter().map(String::len).max().unwrap_or(0);
         let from = self.held.len().saturating_sub(longest.saturating_sub(1));
-        (from..limit.min(self.held.len()))
-            .filter(|&at| self.held.is_char_boundary(at))
-            .find(|&at| self.stops.iter().any(|stop| stop.len() > self.held.len() - at && stop.starts_with(&self.held[at..])))
+        (from..limit.min(self.held.len())).filter(|&at| self.held.is_char_boundary(at)).find(|&at| {
+            self.stops.iter().any(|stop| stop.len() > self.held.len() - at && stop.starts_with(&self.held[at..]))
+        })
     }
 }
 

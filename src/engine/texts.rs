@@ -96,8 +96,12 @@ impl Texts {
 
     /// Parses an answer's text, with special tokens by their names, into parts.
     pub fn parts_of_text(&self, parser: &mut Parser, text: &str) -> Vec<Part> {
-        let names: Vec<(&str, u32)> =
-            self.tokenizer.special_names().filter(|name| !name.is_empty()).filter_map(|name| Some((name, self.tokenizer.token_id(name)?))).collect();
+        let names: Vec<(&str, u32)> = self
+            .tokenizer
+            .special_names()
+            .filter(|name| !name.is_empty())
+            .filter_map(|name| Some((name, self.tokenizer.token_id(name)?)))
+            .collect();
         let mut parts = Vec::new();
         let mut rest = text;
         loop {
@@ -151,10 +155,18 @@ pub(super) struct Rendered {
 }
 
 /// Renders a request's prompt, with its pictures as rows without values yet.
-pub(super) fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTemplate>, sight: &Seen, request: &Request) -> Result<Rendered> {
+pub(super) fn rendered_prompt(
+    tokenizer: &Tokenizer,
+    template: &Result<ChatTemplate>,
+    sight: &Seen,
+    request: &Request,
+) -> Result<Rendered> {
     let of_messages = if let Prompt::Messages(messages) = &request.prompt { pictures::count(messages) } else { 0 };
     if of_messages != request.pictures.len() {
-        return Err(Error::bad_option(format!("the messages have {of_messages} parts that are pictures, and {} pictures were given", request.pictures.len())));
+        return Err(Error::bad_option(format!(
+            "the messages have {of_messages} parts that are pictures, and {} pictures were given",
+            request.pictures.len()
+        )));
     }
     let (input, text, shown) = match &request.prompt {
         Prompt::Input(input) => (input.clone(), None, Vec::new()),
@@ -179,5 +191,9 @@ pub(super) fn rendered_prompt(tokenizer: &Tokenizer, template: &Result<ChatTempl
             }
         }
     };
-    if input.is_empty() { Err(Error::bad_option("the prompt is empty; give at least one token")) } else { Ok(Rendered { input, text, shown }) }
+    if input.is_empty() {
+        Err(Error::bad_option("the prompt is empty; give at least one token"))
+    } else {
+        Ok(Rendered { input, text, shown })
+    }
 }

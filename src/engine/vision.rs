@@ -44,7 +44,12 @@ fn quantized(options: &LoadOptions) -> Option<Recipe> {
 pub(super) fn open_tower(checkpoint: &Checkpoint, options: &LoadOptions, caps: &Caps) -> Result<(Tower, Layout)> {
     let mut layout = Layout::default();
     let mut buffer = |label, bytes| layout.weight(label, bytes);
-    let mut reserve = Reserve { max_binding: caps.max_binding, quantize: quantized(options), pooling: options.pooling, buffer: &mut buffer };
+    let mut reserve = Reserve {
+        max_binding: caps.max_binding,
+        quantize: quantized(options),
+        pooling: options.pooling,
+        buffer: &mut buffer,
+    };
     let tower = Tower::open(checkpoint, &mut reserve)?;
     Ok((tower, layout))
 }
@@ -71,7 +76,13 @@ impl VisionEncoder {
     ///
     /// # Errors
     /// The errors of [`Tower::open`], and of loading a language model.
-    pub async fn load(files: &Files, options: &LoadOptions, on: Option<(Rc<Gpu>, Lane)>, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Self> {
+    pub async fn load(
+        files: &Files,
+        options: &LoadOptions,
+        on: Option<(Rc<Gpu>, Lane)>,
+        progress: &dyn Fn(Progress),
+        cancel: &Cancel,
+    ) -> Result<Self> {
         options.check()?;
         let checkpoint = Checkpoint::open(files).await?;
         let (gpu, lane) = match on {
@@ -91,7 +102,9 @@ impl VisionEncoder {
         if options.self_test.unwrap_or(!session.gpu().caps().software) {
             let wrong = session.self_test().await?.wrong;
             if let Some((variant, how)) = wrong.first() {
-                return Err(Error::gpu(format!("this GPU or its driver computes pictures wrongly: {variant}: {how}; try lane exact")));
+                return Err(Error::gpu(format!(
+                    "this GPU or its driver computes pictures wrongly: {variant}: {how}; try lane exact"
+                )));
             }
         }
         progress(Progress::new(Phase::Compile, 1, 1));
@@ -123,8 +136,13 @@ impl VisionEncoder {
         let tiles: Vec<Tile> = tiles.iter().map(|patches| self.tile(patches)).collect::<Result<_>>()?;
         let vision = &self.vision;
         let merge = vision.merge;
-        let sizes =
-            TileSizes { pixels: vision.pixels(), width: vision.tower.width, joined: merge * merge, row: vision.width, deepstack: vision.deepstack.len() };
+        let sizes = TileSizes {
+            pixels: vision.pixels(),
+            width: vision.tower.width,
+            joined: merge * merge,
+            row: vision.width,
+            deepstack: vision.deepstack.len(),
+        };
         self.session.see(&tiles, sizes, cancel).await
     }
 
@@ -143,7 +161,8 @@ impl VisionEncoder {
             return Err(Error::bad_option(format!("{wide} x {high} patches; both have to be multiples of {merge}")));
         }
         let positions = self.positions(wide, high)?;
-        let order = patch_order(patches.wide, patches.high, PatchOrder::Merged(merge as u32)).map_err(|e| Error::bad_option(e.to_string()))?;
+        let order = patch_order(patches.wide, patches.high, PatchOrder::Merged(merge as u32))
+            .map_err(|e| Error::bad_option(e.to_string()))?;
         // A still picture is a video of equal frames.
         let channel = self.vision.patch.pow(2);
         let mut values = Vec::with_capacity(patches.values.len() * self.vision.frames);
@@ -161,11 +180,21 @@ impl VisionEncoder {
             Joining::Mean => {
                 let pixels = self.vision.pixels();
                 if values.len() != order.len() * pixels {
-                    return Err(Error::bad_option(format!("{} numbers for {wide} x {high} patches of {pixels}", values.len())));
+                    return Err(Error::bad_option(format!(
+                        "{} numbers for {wide} x {high} patches of {pixels}",
+                        values.len()
+                    )));
                 }
-                let in_order = |values: &[f32], each: usize| order.iter().flat_map(|at| &values[at * each..][..each]).copied().collect::<Vec<_>>();
+                let in_order = |values: &[f32], each: usize| {
+                    order.iter().flat_map(|at| &values[at * each..][..each]).copied().collect::<Vec<_>>()
+                };
                 let (patches, positions) = (in_order(&values, pixels), in_order(&positions, width).into());
-                Tile { patches, positions, order: (0..order.len() as u32).collect(), places: order.into_iter().map(place).collect() }
+                Tile {
+                    patches,
+                    positions,
+                    order: (0..order.len() as u32).collect(),
+                    places: order.into_iter().map(place).collect(),
+                }
             }
         })
     }
@@ -177,7 +206,8 @@ impl VisionEncoder {
         }
         let VisionConfig { positions: [rows, columns], ref tower, table, .. } = self.vision;
         let made = match table {
-            Table::Resized(how) => resize_table(&self.table, rows, columns, tower.width, high, wide, how).map_err(|e| Error::bad_option(e.to_string()))?,
+            Table::Resized(how) => resize_table(&self.table, rows, columns, tower.width, high, wide, how)
+                .map_err(|e| Error::bad_option(e.to_string()))?,
             Table::Added | Table::Paired => self.sums(wide, high)?,
         };
         let made: Rc<[f32]> = made.into();
@@ -189,11 +219,19 @@ impl VisionEncoder {
     fn sums(&self, wide: usize, high: usize) -> Result<Vec<f32>> {
         let columns = self.vision.columns();
         if wide.max(high) > columns {
-            return Err(Error::bad_option(format!("{wide} x {high} patches; what reads pictures has positions for {columns} of a row or a column")));
+            return Err(Error::bad_option(format!(
+                "{wide} x {high} patches; what reads pictures has positions for {columns} of a row or a column"
+            )));
         }
         let width = self.vision.tower.width;
         let (of_columns, of_rows) = self.table.split_at(columns * width);
-        let row = |row: &[f32]| of_columns.chunks_exact(width).take(wide).flat_map(|column| column.iter().zip(row).map(|(x, y)| x + y)).collect::<Vec<_>>();
+        let row = |row: &[f32]| {
+            of_columns
+                .chunks_exact(width)
+                .take(wide)
+                .flat_map(|column| column.iter().zip(row).map(|(x, y)| x + y))
+                .collect::<Vec<_>>()
+        };
         Ok(of_rows.chunks_exact(width).take(high).flat_map(row).collect())
     }
 }

@@ -1,5 +1,5 @@
-//! LoRA adapters as they come: a folder of PEFT's (adapter_config.json, adapter_model.safetensors), or a GGUF file of type adapter. What would change
-//! what a model computes in another way than by low-rank products is refused by name.
+//! LoRA adapters as they come: a folder of PEFT's (adapter_config.json, adapter_model.safetensors), or a GGUF file of
+//! type adapter. What would change what a model computes in another way than by low-rank products is refused by name.
 
 use std::rc::Rc;
 
@@ -55,19 +55,30 @@ impl Adapter {
     /// Opens an adapter.
     ///
     /// # Errors
-    /// `BAD_MODEL` where files break their format or contradict each other, `NOT_FOUND` where one is missing, `UNSUPPORTED_MODEL` where an adapter
-    /// does what this version does not: DoRA, modules saved whole, biases, embeddings, and whatever is not known.
+    /// `BAD_MODEL` where files break their format or contradict each other, `NOT_FOUND` where one is missing,
+    /// `UNSUPPORTED_MODEL` where an adapter does what this version does not: DoRA, modules saved whole, biases,
+    /// embeddings, and whatever is not known.
     pub async fn open(files: &Files) -> Result<Self> {
-        let gguf: Vec<_> = files.iter().filter(|(name, _)| name.to_ascii_lowercase().ends_with(".gguf")).map(|(_, source)| source.clone()).collect();
+        let gguf: Vec<_> = files
+            .iter()
+            .filter(|(name, _)| name.to_ascii_lowercase().ends_with(".gguf"))
+            .map(|(_, source)| source.clone())
+            .collect();
         let is_gguf = match (&gguf[..], files.get(CONFIG), files.values().next()) {
             ([_], None, _) => true,
             ([_, _, ..], None, _) => return Err(Error::bad_model(format!("there are several GGUF files; {HOLDS}"))),
             // A lone file without a telling name.
-            ([], None, Some(file)) if files.len() == 1 && file.read(0, file.len().min(4) as usize).await? == gguf::MAGIC => true,
+            ([], None, Some(file))
+                if files.len() == 1 && file.read(0, file.len().min(4) as usize).await? == gguf::MAGIC =>
+            {
+                true
+            }
             _ => false,
         };
         let mut adapter = match is_gguf {
-            true => Self::of_gguf(gguf.first().or_else(|| files.values().next()).into_iter().cloned().collect()).await?,
+            true => {
+                Self::of_gguf(gguf.first().or_else(|| files.values().next()).into_iter().cloned().collect()).await?
+            }
             false => Self::of_peft(files).await?,
         };
         if adapter.modules.is_empty() {
@@ -83,7 +94,10 @@ impl Adapter {
         }
         let mut hash = Sha256::new();
         hash.update(adapter.files.fingerprint().await?);
-        adapter.modules.iter().for_each(|(name, module)| hash.update(format!("{name} {:08x}\n", module.factor.to_bits())));
+        adapter
+            .modules
+            .iter()
+            .for_each(|(name, module)| hash.update(format!("{name} {:08x}\n", module.factor.to_bits())));
         adapter.fingerprint = hex(&hash.finalize());
         Ok(adapter)
     }
@@ -119,18 +133,26 @@ impl Adapter {
     }
 
     /// Pairs tensors up by modules; `place` says of a name which module's it is, and whether it is the A.
-    fn pair(&mut self, place: impl Fn(&str) -> Result<(String, bool)>, factor: impl Fn(&str, u64) -> Result<f32>) -> Result<()> {
+    fn pair(
+        &mut self,
+        place: impl Fn(&str) -> Result<(String, bool)>,
+        factor: impl Fn(&str, u64) -> Result<f32>,
+    ) -> Result<()> {
         let mut pairs: IndexMap<String, [Option<TensorInfo>; 2]> = IndexMap::new();
         for (name, info) in &self.files.tensors {
             let (module, is_a) = place(name)?;
             let pair = pairs.entry(module).or_default();
             if pair[usize::from(!is_a)].replace(info.clone()).is_some() {
-                return Err(Error::bad_model(format!("tensor '{name}' of the adapter is for a part of a module that another one is for already")));
+                return Err(Error::bad_model(format!(
+                    "tensor '{name}' of the adapter is for a part of a module that another one is for already"
+                )));
             }
         }
         for (module, pair) in pairs {
             let (Some(a), Some(b)) = pair.into() else {
-                return Err(Error::bad_model(format!("module {module} of the adapter has only one of lora_A and lora_B")));
+                return Err(Error::bad_model(format!(
+                    "module {module} of the adapter has only one of lora_A and lora_B"
+                )));
             };
             let factor = factor(&module, a.shape.first().copied().unwrap_or(1))?;
             self.modules.insert(module, Module { a, b, factor });
@@ -143,15 +165,24 @@ impl Adapter {
         let text = |key: &str| metadata.opt::<&str>(key).map(Option::unwrap_or_default);
         let (general, kind) = (text("general.type")?, text("adapter.type")?);
         if general != "adapter" || kind != "lora" {
-            return Err(Error::unsupported(format!("this GGUF file is no LoRA adapter: general.type is {general:?}, adapter.type {kind:?}; {HOLDS}")));
+            return Err(Error::unsupported(format!(
+                "this GGUF file is no LoRA adapter: general.type is {general:?}, adapter.type {kind:?}; {HOLDS}"
+            )));
         }
         if metadata.get("adapter.alora.invocation_tokens").is_some() {
-            return Err(refused("adapter.alora.invocation_tokens", "activated LoRA, which begins within a text, is not supported"));
+            return Err(refused(
+                "adapter.alora.invocation_tokens",
+                "activated LoRA, which begins within a text, is not supported",
+            ));
         }
         let alpha = metadata.opt::<f32>("adapter.lora.alpha")?.unwrap_or(0.0);
         let architecture = metadata.opt::<&str>("general.architecture")?.map(str::to_owned);
         let mut adapter = Self { architecture, ..Self::new(files, tensors, true) };
-        let place = |name: &str| match name.strip_suffix(".lora_a").map(|of| (of, true)).or(name.strip_suffix(".lora_b").map(|of| (of, false))) {
+        let place = |name: &str| match name
+            .strip_suffix(".lora_a")
+            .map(|of| (of, true))
+            .or(name.strip_suffix(".lora_b").map(|of| (of, false)))
+        {
             Some((of, is_a)) => Ok((of.strip_suffix(".weight").unwrap_or(of).to_owned(), is_a)),
             None => Err(whole(name)),
         };
@@ -167,18 +198,23 @@ impl Adapter {
             return Err(Error::bad_model(format!("{CONFIG} has {} bytes", source.len())));
         }
         let json = source.read(0, source.len() as usize).await?;
-        let config: Map<String, Value> = serde_json::from_slice(&json).map_err(|e| Error::bad_model(format!("{CONFIG}: {e}")))?;
+        let config: Map<String, Value> =
+            serde_json::from_slice(&json).map_err(|e| Error::bad_model(format!("{CONFIG}: {e}")))?;
         let config = Config::read(&config)?;
         let weights = match files.get(WEIGHTS) {
             Some(weights) => weights.clone(),
             None if files.contains_key("adapter_model.bin") => {
-                return Err(Error::unsupported("adapter_model.bin is a PyTorch file: save the adapter with safe_serialization=True"));
+                return Err(Error::unsupported(
+                    "adapter_model.bin is a PyTorch file: save the adapter with safe_serialization=True",
+                ));
             }
             None => return Err(missing(WEIGHTS)),
         };
         let (tensors, bytes) = safetensors::read(&weights, 0).await?;
         if let Some(name) = bytes.keys().next() {
-            return Err(Error::unsupported(format!("tensor '{name}' of the adapter has a type of single bytes; save it as F32, F16 or BF16")));
+            return Err(Error::unsupported(format!(
+                "tensor '{name}' of the adapter has a type of single bytes; save it as F32, F16 or BF16"
+            )));
         }
         let mut adapter = Self::new(vec![weights], tensors, false);
         adapter.pair(peft_place, |module, rank| config.factor(module, rank))?;
@@ -187,12 +223,17 @@ impl Adapter {
 }
 
 fn refused(what: &str, why: &str) -> Error {
-    Error::unsupported(format!("the adapter's {what}: {why}; merge it into its model with PEFT's merge_and_unload and load that"))
+    Error::unsupported(format!(
+        "the adapter's {what}: {why}; merge it into its model with PEFT's merge_and_unload and load that"
+    ))
 }
 
 /// The error that an adapter has a tensor of its own in place of one of the model's.
 fn whole(name: &str) -> Error {
-    refused(&format!("tensor '{name}'"), "only pairs of lora_A and lora_B are supported, no weights or biases saved whole")
+    refused(
+        &format!("tensor '{name}'"),
+        "only pairs of lora_A and lora_B are supported, no weights or biases saved whole",
+    )
 }
 
 /// Which module a tensor of PEFT's is of, and whether it is the A.
@@ -206,7 +247,11 @@ fn peft_place(name: &str) -> Result<(String, bool)> {
     let stem = name.strip_suffix(".weight").unwrap_or(name);
     // PEFT leaves the adapter's own name out when it saves.
     let stem = stem.strip_suffix(".default").unwrap_or(stem);
-    let (module, is_a) = stem.strip_suffix(".lora_A").map(|of| (of, true)).or(stem.strip_suffix(".lora_B").map(|of| (of, false))).ok_or_else(|| whole(name))?;
+    let (module, is_a) = stem
+        .strip_suffix(".lora_A")
+        .map(|of| (of, true))
+        .or(stem.strip_suffix(".lora_B").map(|of| (of, false)))
+        .ok_or_else(|| whole(name))?;
     Ok((module.strip_prefix("base_model.model.").unwrap_or(module).to_owned(), is_a))
 }
 
@@ -269,7 +314,10 @@ impl Config {
         if config.get("bias").and_then(Value::as_str).is_some_and(|bias| bias != "none") {
             return Err(refused("bias", "biases are not supported"));
         }
-        for (key, value) in config.iter().filter(|(key, _)| !SAYS_NOTHING.contains(&key.as_str()) && !READ.contains(&key.as_str()) && *key != "bias") {
+        for (key, value) in config
+            .iter()
+            .filter(|(key, _)| !SAYS_NOTHING.contains(&key.as_str()) && !READ.contains(&key.as_str()) && *key != "bias")
+        {
             let nothing = match value {
                 Value::Null | Value::Bool(false) => true,
                 Value::String(text) => text.is_empty(),
@@ -279,14 +327,26 @@ impl Config {
             };
             if !nothing {
                 let known = refusals.iter().find(|(name, _)| name == key).map(|(_, why)| *why);
-                return Err(refused(key, known.unwrap_or("this key of adapter_config.json is not known to this version, and may change what is computed")));
+                return Err(refused(
+                    key,
+                    known.unwrap_or(
+                        "this key of adapter_config.json is not known to this version, and may change what is computed",
+                    ),
+                ));
             }
         }
         let number = |key: &str| {
-            config.get(key).and_then(Value::as_f64).filter(|n| n.is_finite()).ok_or_else(|| Error::bad_model(format!("{CONFIG}: {key} is no number")))
+            config
+                .get(key)
+                .and_then(Value::as_f64)
+                .filter(|n| n.is_finite())
+                .ok_or_else(|| Error::bad_model(format!("{CONFIG}: {key} is no number")))
         };
-        let rank =
-            config.get("r").and_then(Value::as_u64).filter(|r| *r > 0).ok_or_else(|| Error::bad_model(format!("{CONFIG}: r is no whole number above 0")))?;
+        let rank = config
+            .get("r")
+            .and_then(Value::as_u64)
+            .filter(|r| *r > 0)
+            .ok_or_else(|| Error::bad_model(format!("{CONFIG}: r is no whole number above 0")))?;
         let stabilized = config.get("use_rslora").and_then(Value::as_bool).unwrap_or(false);
         Ok(Self {
             rank,
@@ -299,10 +359,14 @@ impl Config {
 
     /// What the product of a module of that rank is multiplied by.
     fn factor(&self, module: &str, rank: u64) -> Result<f32> {
-        let of = |list: &[(String, f64)]| list.iter().find(|(name, _)| module == name || module.ends_with(&format!(".{name}"))).map(|(_, n)| *n);
+        let of = |list: &[(String, f64)]| {
+            list.iter().find(|(name, _)| module == name || module.ends_with(&format!(".{name}"))).map(|(_, n)| *n)
+        };
         let said = of(&self.rank_pattern).unwrap_or(self.rank as f64);
         if said != rank as f64 {
-            return Err(Error::bad_model(format!("module {module}: {CONFIG} says rank {said}, its tensors have {rank}")));
+            return Err(Error::bad_model(format!(
+                "module {module}: {CONFIG} says rank {said}, its tensors have {rank}"
+            )));
         }
         let alpha = of(&self.alpha_pattern).unwrap_or(self.alpha);
         Ok((alpha / if self.stabilized { (rank as f64).sqrt() } else { rank as f64 }) as f32)
@@ -315,9 +379,15 @@ fn pattern(config: &Map<String, Value>, key: &str) -> Result<Vec<(String, f64)>>
     let map = map.as_object().ok_or_else(|| Error::bad_model(format!("{CONFIG}: {key} is no object")))?;
     let entry = |(name, value): (&String, &Value)| {
         if let Some(c) = name.chars().find(|c| !c.is_alphanumeric() && !matches!(c, '.' | '_' | '-')) {
-            return Err(refused(key, &format!("{name:?} is an expression ({c:?}), of which only names and ends of names are supported")));
+            return Err(refused(
+                key,
+                &format!("{name:?} is an expression ({c:?}), of which only names and ends of names are supported"),
+            ));
         }
-        let number = value.as_f64().filter(|n| n.is_finite()).ok_or_else(|| Error::bad_model(format!("{CONFIG}: {key}: {name} is no number")))?;
+        let number = value
+            .as_f64()
+            .filter(|n| n.is_finite())
+            .ok_or_else(|| Error::bad_model(format!("{CONFIG}: {key}: {name} is no number")))?;
         Ok((name.clone(), number))
     };
     map.iter().map(entry).collect()

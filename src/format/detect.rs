@@ -35,13 +35,18 @@ pub(crate) async fn detect(files: &Files) -> Result<Kind> {
     if let Some((name, _)) = ggufs.first() {
         let parts = gguf_parts(name).unwrap_or_else(|| vec![(*name).clone()]);
         if let Some((other, _)) = ggufs.iter().find(|(name, _)| !parts.contains(name)) {
-            return Err(Error::bad_model(format!("there are several GGUF models, {name} and {other}; name one of them")));
+            return Err(Error::bad_model(format!(
+                "there are several GGUF models, {name} and {other}; name one of them"
+            )));
         }
         let mut sources = Vec::with_capacity(parts.len());
         for part in &parts {
-            let source = files
-                .get(part)
-                .ok_or_else(|| Error::not_found(format!("{part} is missing: {name} is one of {} parts of a split model, and all are needed", parts.len())))?;
+            let source = files.get(part).ok_or_else(|| {
+                Error::not_found(format!(
+                    "{part} is missing: {name} is one of {} parts of a split model, and all are needed",
+                    parts.len()
+                ))
+            })?;
             match sniff(source.as_ref()).await? {
                 Sniffed::Gguf => sources.push(Rc::clone(source)),
                 other => return Err(neither(source.as_ref(), &other)),
@@ -54,7 +59,9 @@ pub(crate) async fn detect(files: &Files) -> Result<Kind> {
     }
     // Without a telling name: a lone file, say `model.bin` or a URL without an extension.
     match (files.len(), files.first()) {
-        (_, None) => Err(Error::not_found("the model has no files: give a .gguf file, or a folder with config.json, tokenizer.json and model.safetensors")),
+        (_, None) => Err(Error::not_found(
+            "the model has no files: give a .gguf file, or a folder with config.json, tokenizer.json and model.safetensors",
+        )),
         (1, Some((_, source))) => match sniff(source.as_ref()).await? {
             Sniffed::Gguf => Ok(Kind::Gguf(vec![Rc::clone(source)])),
             // The folder's own error then says what is missing beside the weights.
@@ -72,8 +79,8 @@ enum Sniffed {
     Other(Option<&'static str>),
 }
 
-/// Fails with `BAD_MODEL` where one of the files, `.json` ones apart, is known to be something else: a web page, a Git LFS pointer. Shards of a
-/// manifest have hashes of their own and may begin with anything.
+/// Fails with `BAD_MODEL` where one of the files, `.json` ones apart, is known to be something else: a web page, a Git
+/// LFS pointer. Shards of a manifest have hashes of their own and may begin with anything.
 pub(crate) async fn refuse_others(files: &Files) -> Result<()> {
     if files.contains_key(MANIFEST) {
         return Ok(());

@@ -34,10 +34,12 @@ pub struct HfMetadata {
     pub generation_config: Option<Map<String, Value>>,
     /// tokenizer_config.json, if there.
     pub tokenizer_config: Option<Map<String, Value>>,
-    /// What makes it a folder of sentence-transformers, if it is: `modules`, each with its `kind` (`Pooling`) and its `config`, and `prompts`,
-    /// `max_seq_length` and the like as config_sentence_transformers.json and sentence_bert_config.json have them.
+    /// What makes it a folder of sentence-transformers, if it is: `modules`, each with its `kind` (`Pooling`) and its
+    /// `config`, and `prompts`, `max_seq_length` and the like as config_sentence_transformers.json and
+    /// sentence_bert_config.json have them.
     pub sentence: Option<Box<Map<String, Value>>>,
-    /// preprocessor_config.json and what processor_config.json says of pictures, which counts, if there: how they are resized and cut.
+    /// preprocessor_config.json and what processor_config.json says of pictures, which counts, if there: how they are
+    /// resized and cut.
     pub preprocessor: Option<Box<Map<String, Value>>>,
 }
 
@@ -66,7 +68,10 @@ pub(crate) async fn open(files: &Files) -> Result<Checkpoint> {
     let tokenizer_config = folder.object(TOKENIZER_CONFIG).await?;
     let json = folder.bytes(TOKENIZER, limits::TOKENIZER_BYTES).await?.ok_or_else(|| folder.missing(TOKENIZER))?;
     let template = match folder.bytes(TEMPLATE, limits::CONFIG_BYTES).await? {
-        Some(bytes) => Some(String::from_utf8(bytes).map_err(|e| Error::bad_model(format!("{TEMPLATE} is not UTF-8: {}", e.utf8_error())))?),
+        Some(bytes) => Some(
+            String::from_utf8(bytes)
+                .map_err(|e| Error::bad_model(format!("{TEMPLATE} is not UTF-8: {}", e.utf8_error())))?,
+        ),
         None => None,
     };
     let template_json = folder.object(TEMPLATE_JSON).await?;
@@ -139,7 +144,10 @@ impl Folder<'_> {
             let config = match folder.as_str() {
                 "" => None,
                 // Files that a page was given keep their folders in their names.
-                folder => self.object(&names::of_module(folder, CONFIG)).await?.or(self.object(&format!("{folder}/{CONFIG}")).await?),
+                folder => self
+                    .object(&names::of_module(folder, CONFIG))
+                    .await?
+                    .or(self.object(&format!("{folder}/{CONFIG}")).await?),
             };
             modules.push(json!({ "kind": kind, "config": config }));
         }
@@ -149,15 +157,22 @@ impl Folder<'_> {
         Ok(Some(Box::new(sentence)))
     }
 
-    /// The tensors of sentence-transformers' dense modules, under the names that GGUF files have them by: `dense_2` is the first.
+    /// The tensors of sentence-transformers' dense modules, under the names that GGUF files have them by: `dense_2` is
+    /// the first.
     async fn dense(&self, sources: &mut Vec<Rc<dyn ByteSource>>, (tensors, single): &mut Stored) -> Result<()> {
         let Some(bytes) = self.bytes(MODULES, limits::CONFIG_BYTES).await? else { return Ok(()) };
-        for (n, (_, folder)) in (2..).zip(module_folders(&bytes)?.into_iter().filter(|(kind, _)| kind == names::DENSE)) {
+        for (n, (_, folder)) in (2..).zip(module_folders(&bytes)?.into_iter().filter(|(kind, _)| kind == names::DENSE))
+        {
             let (name, place) = (names::of_module(&folder, WEIGHTS), format!("{folder}/{WEIGHTS}"));
             let source = self.files.get(&name).or(self.files.get(&place)).ok_or_else(|| self.missing(&place))?;
             let (of_module, bytes) = safetensors::read(source, sources.len()).await?;
-            let renamed = |name: &str| name.strip_prefix("linear.").map_or_else(|| format!("dense_{n}.{name}"), |kind| format!("dense_{n}.{kind}"));
-            tensors.extend(of_module.into_iter().map(|(name, info)| (renamed(&name), TensorInfo { name: renamed(&name), ..info })));
+            let renamed = |name: &str| {
+                name.strip_prefix("linear.")
+                    .map_or_else(|| format!("dense_{n}.{name}"), |kind| format!("dense_{n}.{kind}"))
+            };
+            tensors.extend(
+                of_module.into_iter().map(|(name, info)| (renamed(&name), TensorInfo { name: renamed(&name), ..info })),
+            );
             single.extend(bytes.into_iter().map(|(name, kind)| (renamed(&name), kind)));
             sources.push(source.clone());
         }
@@ -175,23 +190,34 @@ impl Folder<'_> {
         let mut sources = Vec::new();
         let (mut tensors, mut single): Stored = Default::default();
         for shard in shards {
-            let source = self.files.get(shard).ok_or_else(|| Error::not_found(format!("{shard} is missing, which {INDEX} names; {HOLDS}")))?;
+            let source = self
+                .files
+                .get(shard)
+                .ok_or_else(|| Error::not_found(format!("{shard} is missing, which {INDEX} names; {HOLDS}")))?;
             let (of_shard, bytes) = safetensors::read(source, sources.len()).await?;
             single.extend(bytes);
             for (name, tensor) in of_shard {
                 match weight_map.get(name.as_str()) {
                     Some(&said) if said == shard => {}
                     Some(&said) => {
-                        return Err(Error::bad_model(format!("{INDEX} says that tensor '{name}' is in {said}, but {shard} holds it")));
+                        return Err(Error::bad_model(format!(
+                            "{INDEX} says that tensor '{name}' is in {said}, but {shard} holds it"
+                        )));
                     }
-                    None => return Err(Error::bad_model(format!("{shard} holds tensor '{name}', which {INDEX} does not name"))),
+                    None => {
+                        return Err(Error::bad_model(format!(
+                            "{shard} holds tensor '{name}', which {INDEX} does not name"
+                        )));
+                    }
                 }
                 tensors.insert(name, tensor);
             }
             sources.push(source.clone());
         }
         match weight_map.iter().find(|(name, _)| !tensors.contains_key(**name)) {
-            Some((name, shard)) => Err(Error::bad_model(format!("{INDEX} says that {shard} holds tensor '{name}', but it does not"))),
+            Some((name, shard)) => {
+                Err(Error::bad_model(format!("{INDEX} says that {shard} holds tensor '{name}', but it does not")))
+            }
             None => Ok((sources, (tensors, single))),
         }
     }
@@ -217,14 +243,20 @@ pub(crate) fn module_folders(json: &[u8]) -> Result<Vec<(String, String)>> {
 fn weight_map(index: &Map<String, Value>) -> Result<IndexMap<&str, &str>> {
     let map = match index.get("weight_map") {
         Some(Value::Object(map)) if !map.is_empty() => map,
-        Some(_) => return Err(Error::bad_model(format!("{INDEX}: 'weight_map' should be an object that names at least one tensor"))),
+        Some(_) => {
+            return Err(Error::bad_model(format!(
+                "{INDEX}: 'weight_map' should be an object that names at least one tensor"
+            )));
+        }
         None => return Err(Error::bad_model(format!("{INDEX}: 'weight_map' is missing"))),
     };
     map.iter()
         .map(|(tensor, shard)| match shard {
             // A shard lies beside its index: a path that leads elsewhere is not followed.
             Value::String(s) if !s.is_empty() && !s.contains(['/', '\\']) => Ok((tensor.as_str(), s.as_str())),
-            _ => Err(Error::bad_model(format!("{INDEX}: the shard of tensor '{tensor}' should be the name of a file, not {shard}"))),
+            _ => Err(Error::bad_model(format!(
+                "{INDEX}: the shard of tensor '{tensor}' should be the name of a file, not {shard}"
+            ))),
         })
         .collect()
 }
@@ -256,7 +288,8 @@ mod tests {
     fn infinity_is_read_where_it_is_no_text() {
         let text = br#"{"time_step_limit": [0.0, Infinity], "a": "Infinity, \\\" Infinity", "b": {"c": Infinity}}"#;
         let infinity = json!({ "__float__": "Infinity" });
-        let wanted = json!({ "time_step_limit": [0.0, infinity], "a": "Infinity, \\\" Infinity", "b": { "c": infinity } });
+        let wanted =
+            json!({ "time_step_limit": [0.0, infinity], "a": "Infinity, \\\" Infinity", "b": { "c": infinity } });
         assert_eq!(serde_json::from_slice::<Value>(&spelled_out(text)).unwrap(), wanted);
     }
 }

@@ -1,6 +1,8 @@
-//! Millrace's own format, docs/FORMAT.md: manifest.json, a tokenizer file, and shards that hold tensors as the GPU reads them.
+//! Millrace's own format, docs/FORMAT.md: manifest.json, a tokenizer file, and shards that hold tensors as the GPU
+//! reads them.
 //!
-//! A manifest carries what its source said about the model, so that the same strict readers understand it; only tensors are stored otherwise.
+//! A manifest carries what its source said about the model, so that the same strict readers understand it; only tensors
+//! are stored otherwise.
 
 use std::rc::Rc;
 
@@ -64,7 +66,8 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Config {
-    /// Metadata of a GGUF file but for the tokenizer's, which the tokenizer file holds: `{"llama.block_count": {"u32": 16}}`.
+    /// Metadata of a GGUF file but for the tokenizer's, which the tokenizer file holds:
+    /// `{"llama.block_count": {"u32": 16}}`.
     Gguf(IndexMap<String, gguf::Value>),
     /// The JSON files of a Hugging Face folder; the tokenizer file is tokenizer.json.
     Huggingface {
@@ -184,7 +187,9 @@ impl Manifest {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let value: Value = serde_json::from_slice(bytes).map_err(|e| Error::bad_model(format!("{MANIFEST}: {e}")))?;
         if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
-            return Err(Error::bad_model(format!("{MANIFEST} is not one of Millrace's: its field 'format' is not \"{FORMAT}\"")));
+            return Err(Error::bad_model(format!(
+                "{MANIFEST} is not one of Millrace's: its field 'format' is not \"{FORMAT}\""
+            )));
         }
         match value.get("version").and_then(Value::as_u64) {
             Some(version) if version > u64::from(VERSION) => {
@@ -213,7 +218,10 @@ impl Manifest {
                 return Err(Error::bad_model(format!("file {} is named twice", file.file)));
             }
             if file.sha256.len() != 64 || !file.sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
-                return Err(Error::bad_model(format!("sha256 of {} is not 64 lower-case hexadecimal digits", file.file)));
+                return Err(Error::bad_model(format!(
+                    "sha256 of {} is not 64 lower-case hexadecimal digits",
+                    file.file
+                )));
             }
         }
         if self.tokenizer.bytes > limits::TOKENIZER_BYTES {
@@ -225,10 +233,17 @@ impl Manifest {
             )));
         }
         if let Some(shard) = self.shards.iter().find(|s| s.bytes > SHARD_BYTES) {
-            return Err(Error::bad_model(format!("shard {} has {} bytes; at most {SHARD_BYTES} are allowed", shard.file, shard.bytes)));
+            return Err(Error::bad_model(format!(
+                "shard {} has {} bytes; at most {SHARD_BYTES} are allowed",
+                shard.file, shard.bytes
+            )));
         }
         if self.tensors.len() as u64 > limits::TENSORS {
-            return Err(Error::bad_model(format!("there are {} tensors; at most {} are allowed", self.tensors.len(), limits::TENSORS)));
+            return Err(Error::bad_model(format!(
+                "there are {} tensors; at most {} are allowed",
+                self.tensors.len(),
+                limits::TENSORS
+            )));
         }
         let mut names = IndexSet::new();
         let mut used: Vec<Vec<(u64, u64, &str)>> = vec![Vec::new(); self.shards.len()];
@@ -244,7 +259,10 @@ impl Manifest {
         for (shard, mut used) in self.shards.iter().zip(used) {
             used.sort_unstable();
             if let Some(pair) = used.windows(2).find(|pair| pair[0].1 > pair[1].0) {
-                return Err(Error::bad_model(format!("tensors '{}' and '{}' overlap at byte {} of {}", pair[0].2, pair[1].2, pair[1].0, shard.file)));
+                return Err(Error::bad_model(format!(
+                    "tensors '{}' and '{}' overlap at byte {} of {}",
+                    pair[0].2, pair[1].2, pair[1].0, shard.file
+                )));
             }
         }
         Ok(())
@@ -267,16 +285,23 @@ impl Manifest {
                 Some(TokenizerFiles { json: tokenizer, template: None, template_json: None }),
             ),
         };
-        let mut packed = Packed { templates: self.template, hints: self.hints, hash: hex(&hash.finalize()), ..Packed::default() };
+        let mut packed =
+            Packed { templates: self.template, hints: self.hints, hash: hex(&hash.finalize()), ..Packed::default() };
         let mut tensors = IndexMap::new();
         for tensor in self.tensors {
             let dtype = tensor.dtype()?;
             let bytes = tensor.segments.iter().map(|s| s.length).sum();
             let (file, offset) = tensor.segments.first().map_or((0, 0), |s| (s.shard, s.offset));
             if tensor.layout != Layout::Plain {
-                packed.tensors.insert(tensor.name.clone(), PackedTensor { columns: tensor.layout == Layout::Columns, segments: tensor.segments });
+                packed.tensors.insert(
+                    tensor.name.clone(),
+                    PackedTensor { columns: tensor.layout == Layout::Columns, segments: tensor.segments },
+                );
             }
-            tensors.insert(tensor.name.clone(), TensorInfo { name: tensor.name, dtype, shape: tensor.shape, file, offset, bytes });
+            tensors.insert(
+                tensor.name.clone(),
+                TensorInfo { name: tensor.name, dtype, shape: tensor.shape, file, offset, bytes },
+            );
         }
         Ok(Checkpoint { files: sources, tensors, metadata, tokenizer_files, packed: Some(packed) })
     }
@@ -284,7 +309,11 @@ impl Manifest {
 
 impl Tensor {
     fn named(name: &str) -> Result<DType> {
-        DType::ALL.iter().find(|d| d.name() == name).copied().ok_or_else(|| Error::bad_model(format!("type {name:?} does not exist")))
+        DType::ALL
+            .iter()
+            .find(|d| d.name() == name)
+            .copied()
+            .ok_or_else(|| Error::bad_model(format!("type {name:?} does not exist")))
     }
 
     fn dtype(&self) -> Result<DType> {
@@ -296,7 +325,10 @@ impl Tensor {
         match (self.layout, self.shape.as_slice()) {
             (Layout::Columns, [k, n]) => Ok((*k, *n)),
             (Layout::Blocks, [rows @ .., k]) if !rows.is_empty() => Ok((*k, rows.iter().product())),
-            _ => Err(Error::bad_model(format!("shape {:?} is not that of a matrix in layout {:?}", self.shape, self.layout))),
+            _ => Err(Error::bad_model(format!(
+                "shape {:?} is not that of a matrix in layout {:?}",
+                self.shape, self.layout
+            ))),
         }
     }
 
@@ -311,15 +343,19 @@ impl Tensor {
         let bytes = tensor_bytes(&self.name, dtype, &shape)?;
         let mut rows = 0u64;
         for segment in &self.segments {
-            let shard =
-                shards.get(segment.shard).ok_or_else(|| Error::bad_model(format!("segment in shard {}, but there are {}", segment.shard, shards.len())))?;
-            if segment.offset.checked_add(segment.length).is_none_or(|end| end > shard.bytes) || !segment.offset.is_multiple_of(ALIGNMENT) {
+            let shard = shards.get(segment.shard).ok_or_else(|| {
+                Error::bad_model(format!("segment in shard {}, but there are {}", segment.shard, shards.len()))
+            })?;
+            if segment.offset.checked_add(segment.length).is_none_or(|end| end > shard.bytes)
+                || !segment.offset.is_multiple_of(ALIGNMENT)
+            {
                 return Err(Error::bad_model(format!(
                     "segment of {} bytes at {} does not lie in {} of {} bytes at a multiple of {ALIGNMENT}",
                     segment.length, segment.offset, shard.file, shard.bytes
                 )));
             }
-            rows = rows.checked_add(segment.rows).ok_or_else(|| Error::bad_model("the rows of its segments overflow"))?;
+            rows =
+                rows.checked_add(segment.rows).ok_or_else(|| Error::bad_model("the rows of its segments overflow"))?;
         }
         if self.layout == Layout::Plain {
             return match self.segments.as_slice() {
@@ -327,7 +363,8 @@ impl Tensor {
                 _ => Err(Error::bad_model(format!("should be one segment of {bytes} bytes"))),
             };
         }
-        let kind = WeightType::native(dtype).ok_or_else(|| Error::bad_model(format!("layout {:?} holds no {dtype}", self.layout)))?;
+        let kind = WeightType::native(dtype)
+            .ok_or_else(|| Error::bad_model(format!("layout {:?} holds no {dtype}", self.layout)))?;
         let (k, n) = self.matrix()?;
         if rows != n {
             return Err(Error::bad_model(format!("its segments hold {rows} rows, its shape says {n}")));
@@ -336,7 +373,10 @@ impl Tensor {
         for segment in &self.segments {
             let expected = segment_bytes(kind, segment.rows, row_blocks);
             if segment.rows == 0 || expected != Some(segment.length) {
-                return Err(Error::bad_model(format!("segment of {} rows has {} bytes, which is not what they take", segment.rows, segment.length)));
+                return Err(Error::bad_model(format!(
+                    "segment of {} rows has {} bytes, which is not what they take",
+                    segment.rows, segment.length
+                )));
             }
         }
         Ok(())
@@ -356,7 +396,9 @@ pub(crate) async fn open(files: &Files, manifest: &Rc<dyn ByteSource>) -> Result
     let manifest = read(manifest).await?;
     let mut sources = Vec::new();
     for file in manifest.files() {
-        let source = files.get(&file.file).ok_or_else(|| Error::not_found(format!("{} is missing, which {MANIFEST} names", file.file)))?;
+        let source = files
+            .get(&file.file)
+            .ok_or_else(|| Error::not_found(format!("{} is missing, which {MANIFEST} names", file.file)))?;
         if source.len() != file.bytes {
             return Err(Error::bad_model(format!(
                 "{} has {} bytes, {MANIFEST} says {}: it is cut off or of another model",
@@ -375,7 +417,12 @@ pub(crate) async fn open(files: &Files, manifest: &Rc<dyn ByteSource>) -> Result
 /// The manifest in a file.
 pub(crate) async fn read(source: &Rc<dyn ByteSource>) -> Result<Manifest> {
     if source.len() > limits::CONFIG_BYTES {
-        return Err(Error::bad_model(format!("{} has {} bytes; at most {} are allowed", source.name(), source.len(), limits::CONFIG_BYTES)));
+        return Err(Error::bad_model(format!(
+            "{} has {} bytes; at most {} are allowed",
+            source.name(),
+            source.len(),
+            limits::CONFIG_BYTES
+        )));
     }
     Manifest::parse(&source.read(0, source.len() as usize).await?)
 }
@@ -388,9 +435,14 @@ impl Config {
             (Metadata::Gguf(metadata), files) => {
                 let mut tokenizer: IndexMap<&str, &gguf::Value> = IndexMap::new();
                 let mut config = IndexMap::new();
-                for (key, value) in metadata.iter().filter(|(key, _)| !key.starts_with("tokenizer.chat_template") && !key.starts_with("split.")) {
+                for (key, value) in metadata
+                    .iter()
+                    .filter(|(key, _)| !key.starts_with("tokenizer.chat_template") && !key.starts_with("split."))
+                {
                     if !value.is_finite() {
-                        return Err(Error::unsupported(format!("metadata key '{key}' holds a number that is not finite, which JSON cannot")));
+                        return Err(Error::unsupported(format!(
+                            "metadata key '{key}' holds a number that is not finite, which JSON cannot"
+                        )));
                     }
                     if key.starts_with("tokenizer.") {
                         tokenizer.insert(key, value);
@@ -399,11 +451,17 @@ impl Config {
                     }
                 }
                 let given = match files {
-                    Some(files) => Some(gguf::Value::Str(String::from_utf8(files.json.clone()).map_err(|_| Error::tokenizer("tokenizer.json is not UTF-8"))?)),
+                    Some(files) => Some(gguf::Value::Str(
+                        String::from_utf8(files.json.clone())
+                            .map_err(|_| Error::tokenizer("tokenizer.json is not UTF-8"))?,
+                    )),
                     None => None,
                 };
                 tokenizer.extend(given.iter().map(|json| (gguf::TOKENIZER_JSON, json)));
-                Ok((Self::Gguf(config), serde_json::to_vec(&tokenizer).map_err(|e| Error::internal(format!("tokenizer: {e}")))?))
+                Ok((
+                    Self::Gguf(config),
+                    serde_json::to_vec(&tokenizer).map_err(|e| Error::internal(format!("tokenizer: {e}")))?,
+                ))
             }
             (Metadata::Hf(metadata), Some(files)) => {
                 let HfMetadata { config, generation_config, mut tokenizer_config, sentence, .. } = metadata.clone();

@@ -65,7 +65,8 @@ pub struct Checkpoint {
     pub tensors: IndexMap<String, TensorInfo>,
     /// The model's configuration; for GGUF, the tokenizer too.
     pub metadata: Metadata,
-    /// tokenizer.json and what belongs to it; none for GGUF, which has its tokenizer in the metadata, where none was given beside it.
+    /// tokenizer.json and what belongs to it; none for GGUF, which has its tokenizer in the metadata, where none was
+    /// given beside it.
     pub tokenizer_files: Option<TokenizerFiles>,
     /// What only a model in shards has.
     pub packed: Option<Packed>,
@@ -81,7 +82,13 @@ impl Checkpoint {
             detect::Kind::Gguf(parts) => {
                 let (metadata, tensors) = gguf::read(&parts).await?;
                 let kept = gguf::tokenizer_json(&metadata)?;
-                let opened = Self { files: parts, tensors, metadata: Metadata::Gguf(metadata), tokenizer_files: None, packed: None };
+                let opened = Self {
+                    files: parts,
+                    tensors,
+                    metadata: Metadata::Gguf(metadata),
+                    tokenizer_files: None,
+                    packed: None,
+                };
                 let json = hf::tokenizer_beside(files).await?.or(kept);
                 Ok(opened.with_tokenizer(json))
             }
@@ -99,8 +106,8 @@ impl Checkpoint {
         self
     }
 
-    /// What tells this model from others, though they may have the same shape: 64 hexadecimal digits, of its tensors' names, types and shapes,
-    /// and of some bytes of some of them.
+    /// What tells this model from others, though they may have the same shape: 64 hexadecimal digits, of its tensors'
+    /// names, types and shapes, and of some bytes of some of them.
     pub async fn fingerprint(&self) -> Result<String> {
         if let Some(packed) = &self.packed {
             return Ok(packed.hash.clone());
@@ -119,10 +126,13 @@ impl Checkpoint {
 
     /// The tensor called `name`; `BAD_MODEL` if there is none.
     pub fn tensor(&self, name: &str) -> Result<&TensorInfo> {
-        self.tensors.get(name).ok_or_else(|| Error::bad_model(format!("tensor '{name}' is missing from the checkpoint")))
+        self.tensors
+            .get(name)
+            .ok_or_else(|| Error::bad_model(format!("tensor '{name}' is missing from the checkpoint")))
     }
 
-    /// `len` bytes of a segment of a tensor in shards, from its byte `offset`. The range is checked against the segment.
+    /// `len` bytes of a segment of a tensor in shards, from its byte `offset`. The range is checked against the
+    /// segment.
     pub async fn read_segment(&self, segment: &manifest::Segment, offset: u64, len: usize) -> Result<Vec<u8>> {
         check_range("a segment", segment.length, offset, len)?;
         self.read_file(segment.shard, segment.offset + offset, len).await

@@ -42,10 +42,13 @@ impl HeaderReader {
     pub fn check_count(&self, count: u64, min_bytes: u64, what: impl FnOnce() -> String) -> Result<usize> {
         let room = self.remaining().min(self.limit.saturating_sub(self.position()));
         match count.checked_mul(min_bytes) {
-            Some(bytes) if bytes <= room => usize::try_from(count).map_err(|_| Error::bad_model(format!("{}: {count} is too many", what()))),
-            _ => {
-                Err(Error::bad_model(format!("{}: {count} would need at least {min_bytes} bytes each, but only {room} bytes of the header can follow", what())))
+            Some(bytes) if bytes <= room => {
+                usize::try_from(count).map_err(|_| Error::bad_model(format!("{}: {count} is too many", what())))
             }
+            _ => Err(Error::bad_model(format!(
+                "{}: {count} would need at least {min_bytes} bytes each, but only {room} bytes of the header can follow",
+                what()
+            ))),
         }
     }
 
@@ -67,7 +70,8 @@ impl HeaderReader {
                 self.limit >> 20
             )));
         }
-        let len = usize::try_from(len).map_err(|_| Error::bad_model(format!("{}: {len} bytes are too many", what())))?;
+        let len =
+            usize::try_from(len).map_err(|_| Error::bad_model(format!("{}: {len} bytes are too many", what())))?;
         if self.buffer.len() - self.cursor < len {
             self.fill(len).await?;
         }

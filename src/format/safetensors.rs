@@ -44,10 +44,12 @@ impl<'de> Deserialize<'de> for Header {
                 let mut entries = IndexMap::new();
                 while let Some(name) = map.next_key::<String>()? {
                     if name == "__metadata__" {
-                        map.next_value::<std::collections::BTreeMap<String, String>>().map_err(|e| A::Error::custom(format!("__metadata__: {e}")))?;
+                        map.next_value::<std::collections::BTreeMap<String, String>>()
+                            .map_err(|e| A::Error::custom(format!("__metadata__: {e}")))?;
                         continue;
                     }
-                    let entry = map.next_value::<Entry>().map_err(|e| A::Error::custom(format!("tensor '{name}': {e}")))?;
+                    let entry =
+                        map.next_value::<Entry>().map_err(|e| A::Error::custom(format!("tensor '{name}': {e}")))?;
                     if entries.contains_key(&name) {
                         return Err(A::Error::custom(format!("tensor '{name}' occurs twice")));
                     }
@@ -65,7 +67,9 @@ impl<'de> Deserialize<'de> for Header {
 
 /// Whether the first bytes of a file look like a safetensors header: a length, then `{`.
 pub(crate) fn looks_like(head: &[u8]) -> bool {
-    head.len() >= 9 && head[8] == b'{' && u64::from_le_bytes(head[..8].try_into().unwrap_or([0xff; 8])) <= limits::HEADER_BYTES
+    head.len() >= 9
+        && head[8] == b'{'
+        && u64::from_le_bytes(head[..8].try_into().unwrap_or([0xff; 8])) <= limits::HEADER_BYTES
 }
 
 /// Reads the header of `source`, which is file number `file` of its checkpoint. Errors name the file and the tensor.
@@ -75,7 +79,10 @@ pub(crate) async fn read(source: &Rc<dyn ByteSource>, file: usize) -> Result<Sto
 
 async fn read_header(source: &dyn ByteSource, file: usize) -> Result<Stored> {
     if source.len() < 8 {
-        return Err(Error::bad_model(format!("has {} bytes; a safetensors file begins with 8 bytes of header length", source.len())));
+        return Err(Error::bad_model(format!(
+            "has {} bytes; a safetensors file begins with 8 bytes of header length",
+            source.len()
+        )));
     }
     let mut length = [0; 8];
     length.copy_from_slice(&source.read(0, 8).await?);
@@ -93,7 +100,8 @@ async fn read_header(source: &dyn ByteSource, file: usize) -> Result<Stored> {
         )));
     }
     let json = source.read(8, length as usize).await?;
-    let header: Header = serde_json::from_slice(&json).map_err(|e| Error::bad_model(format!("the safetensors header: {e}")))?;
+    let header: Header =
+        serde_json::from_slice(&json).map_err(|e| Error::bad_model(format!("the safetensors header: {e}")))?;
     drop(json);
 
     let data = 8 + length;
@@ -110,7 +118,9 @@ async fn read_header(source: &dyn ByteSource, file: usize) -> Result<Stored> {
                 entry.shape
             )));
         }
-        let offset = data.checked_add(begin).ok_or_else(|| Error::bad_model(format!("tensor '{name}' has data_offsets [{begin}, {end}], which overflow")))?;
+        let offset = data.checked_add(begin).ok_or_else(|| {
+            Error::bad_model(format!("tensor '{name}' has data_offsets [{begin}, {end}], which overflow"))
+        })?;
         tensors.insert(name.clone(), TensorInfo { name, dtype, shape: entry.shape, file, offset, bytes });
     }
     check_layout(file, source, &tensors)?;
@@ -140,6 +150,10 @@ fn dtype(name: &str, text: &str) -> Result<(DType, Option<Dtype>)> {
         Ok(Dtype::I64 | Dtype::U64) => (DType::I64, None),
         Ok(Dtype::F64) => (DType::F64, None),
         Ok(_) => return Err(unsupported(name, text)),
-        Err(_) => return Err(Error::bad_model(format!("tensor '{name}' has type '{text}', which safetensors does not know"))),
+        Err(_) => {
+            return Err(Error::bad_model(format!(
+                "tensor '{name}' has type '{text}', which safetensors does not know"
+            )));
+        }
     })
 }

@@ -27,7 +27,11 @@ const BLOCK: [u64; 2] = [16, 17];
 pub(crate) type Stored = (IndexMap<String, TensorInfo>, HashMap<String, Dtype>);
 
 /// Joins tensors that are stored as two. `UNSUPPORTED_MODEL` for bytes without a known meaning.
-pub(super) fn join(files: &mut Vec<Rc<dyn ByteSource>>, (tensors, bytes): Stored, config: &Map<String, Value>) -> Result<IndexMap<String, TensorInfo>> {
+pub(super) fn join(
+    files: &mut Vec<Rc<dyn ByteSource>>,
+    (tensors, bytes): Stored,
+    config: &Map<String, Value>,
+) -> Result<IndexMap<String, TensorInfo>> {
     if bytes.is_empty() {
         return Ok(tensors);
     }
@@ -41,11 +45,24 @@ pub(super) fn join(files: &mut Vec<Rc<dyn ByteSource>>, (tensors, bytes): Stored
         let at = |e: Error| e.at(files[info.file].name());
         let new = match (bytes.get(name), name.strip_suffix("_blocks")) {
             (None, _) => None,
-            (Some(Dtype::U8), None) if name.strip_suffix("_scales").is_some_and(|whole| bytes.get(&format!("{whole}_blocks")) == Some(&Dtype::U8)) => continue,
-            (Some(Dtype::U8), Some(whole)) if beside(format!("{whole}_scales")).is_some_and(|scales| scales.1 == Some(Dtype::U8)) => {
-                let scales = tensors.get(&format!("{whole}_scales")).filter(|scales| info.shape.split_last() == Some((&BLOCK[0], &scales.shape)));
+            (Some(Dtype::U8), None)
+                if name
+                    .strip_suffix("_scales")
+                    .is_some_and(|whole| bytes.get(&format!("{whole}_blocks")) == Some(&Dtype::U8)) =>
+            {
+                continue;
+            }
+            (Some(Dtype::U8), Some(whole))
+                if beside(format!("{whole}_scales")).is_some_and(|scales| scales.1 == Some(Dtype::U8)) =>
+            {
+                let scales = tensors
+                    .get(&format!("{whole}_scales"))
+                    .filter(|scales| info.shape.split_last() == Some((&BLOCK[0], &scales.shape)));
                 let Some(scales) = scales else {
-                    return Err(at(Error::bad_model(format!("tensor '{name}' has shape {:?}, which its scales do not fit", info.shape))));
+                    return Err(at(Error::bad_model(format!(
+                        "tensor '{name}' has shape {:?}, which its scales do not fit",
+                        info.shape
+                    ))));
                 };
                 if tensors.contains_key(whole) {
                     return Err(at(Error::bad_model(format!("tensor '{whole}' is there whole and in two"))));
@@ -62,7 +79,8 @@ pub(super) fn join(files: &mut Vec<Rc<dyn ByteSource>>, (tensors, bytes): Stored
                     return Err(at(unsupported(name, &format!("{kind:?} without scales in floats"))));
                 };
                 let grid = Grid::of(info, scales, shared).map_err(at)?;
-                let fp8 = Fp8 { wide: *kind == Dtype::F8_E5M2, grid, scales: scales.clone(), values: RefCell::default() };
+                let fp8 =
+                    Fp8 { wide: *kind == Dtype::F8_E5M2, grid, scales: scales.clone(), values: RefCell::default() };
                 taken.insert(scales.name.clone());
                 // What activations were multiplied by: here they are not of 8 bits.
                 for ending in ["activation_scale", "input_scale"] {
@@ -109,20 +127,35 @@ struct Grid {
 }
 
 impl Grid {
-    /// One scale, one for each row, or one for each `shared` rows and columns; of lists of matrices, one grid after another.
+    /// One scale, one for each row, or one for each `shared` rows and columns; of lists of matrices, one grid after
+    /// another.
     fn of(info: &TensorInfo, scales: &TensorInfo, shared: [u64; 2]) -> Result<Self> {
-        let (columns, rows) = (info.shape.last().copied().unwrap_or(1), info.shape.iter().rev().nth(1).copied().unwrap_or(1));
+        let (columns, rows) =
+            (info.shape.last().copied().unwrap_or(1), info.shape.iter().rev().nth(1).copied().unwrap_or(1));
         let matrices = info.elements() / (rows * columns);
         let count = scales.elements();
-        let grid = |shared: [u64; 2]| Self { rows, columns, shared, down: rows.div_ceil(shared[0]), across: columns.div_ceil(shared[1]) };
+        let grid = |shared: [u64; 2]| Self {
+            rows,
+            columns,
+            shared,
+            down: rows.div_ceil(shared[0]),
+            across: columns.div_ceil(shared[1]),
+        };
         let all = [[rows, columns], [1, columns], shared].map(grid);
         // Rows that are as many as blocks of them are one.
-        let fits = |grid: &Grid| count == matrices * grid.down * grid.across && (matrices == 1 || scales.shape.len() + 1 >= info.shape.len());
+        let fits = |grid: &Grid| {
+            count == matrices * grid.down * grid.across && (matrices == 1 || scales.shape.len() + 1 >= info.shape.len())
+        };
         let two = [all[2].down, all[2].across];
         let blocks = scales.shape.ends_with(&two);
         let [one, each, by_blocks] = all;
         let found = if blocks && fits(&by_blocks) { Some(by_blocks) } else { [one, each].into_iter().find(fits) };
-        found.ok_or_else(|| Error::unsupported(format!("tensor '{}' of shape {:?} has scales of shape {:?}", info.name, info.shape, scales.shape)))
+        found.ok_or_else(|| {
+            Error::unsupported(format!(
+                "tensor '{}' of shape {:?} has scales of shape {:?}",
+                info.name, info.shape, scales.shape
+            ))
+        })
     }
 
     fn scale(&self, element: u64) -> usize {
@@ -188,11 +221,16 @@ impl ByteSource for Joined {
 /// `len` bytes of a tensor from `at` on.
 async fn bytes((file, offset): &(Rc<dyn ByteSource>, u64), at: u64, len: usize) -> Result<Vec<u8>> {
     let bytes = file.read(offset + at, len).await?;
-    if bytes.len() == len { Ok(bytes) } else { Err(Error::storage(format!("{}: asked for {len} bytes, got {}", file.name(), bytes.len()))) }
+    if bytes.len() == len {
+        Ok(bytes)
+    } else {
+        Err(Error::storage(format!("{}: asked for {len} bytes, got {}", file.name(), bytes.len())))
+    }
 }
 
 impl Joined {
-    /// Blocks in GGUF's layout, from the `first` on: neighbours share a byte here, in GGUF a number and the sixteenth after it.
+    /// Blocks in GGUF's layout, from the `first` on: neighbours share a byte here, in GGUF a number and the sixteenth
+    /// after it.
     async fn mxfp4(&self, first: u64, count: usize) -> Result<Vec<u8>> {
         let numbers = bytes(&self.numbers, first * BLOCK[0], count * BLOCK[0] as usize).await?;
         let scales = bytes(&self.scales, first, count).await?;
@@ -227,7 +265,8 @@ impl Joined {
     }
 }
 
-/// Four bits of exponent and three of mantissa: those of a half whose exponent is 8 smaller. There is no infinity, and one NaN of either sign.
+/// Four bits of exponent and three of mantissa: those of a half whose exponent is 8 smaller. There is no infinity, and
+/// one NaN of either sign.
 fn e4m3(byte: u8) -> f32 {
     let size = u16::from(byte & 0x7f);
     let value = if size == 0x7f { f32::NAN } else { f16::from_bits(size << 7).to_f32() * 256.0 };

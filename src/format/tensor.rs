@@ -40,18 +40,22 @@ pub(crate) const MAX_DIMS: usize = 4;
 /// Most dimensions of a tensor in safetensors: vision towers for films have five.
 const MOST_DIMS: usize = 8;
 
-/// Bytes of a tensor of `shape` (row-major), after checking that it has at most 8 dimensions, none of them zero, that rows
-/// are whole blocks, and that nothing overflows.
+/// Bytes of a tensor of `shape` (row-major), after checking that it has at most 8 dimensions, none of them zero, that
+/// rows are whole blocks, and that nothing overflows.
 pub(crate) fn tensor_bytes(name: &str, dtype: DType, shape: &[u64]) -> Result<u64> {
     if shape.len() > MOST_DIMS {
-        return Err(Error::bad_model(format!("tensor '{name}' has {} dimensions; at most {MOST_DIMS} are allowed", shape.len())));
+        return Err(Error::bad_model(format!(
+            "tensor '{name}' has {} dimensions; at most {MOST_DIMS} are allowed",
+            shape.len()
+        )));
     }
     if let Some(dim) = shape.iter().position(|&d| d == 0) {
         return Err(Error::bad_model(format!("tensor '{name}' has size 0 in dimension {dim}")));
     }
     let too_large = || Error::bad_model(format!("tensor '{name}' has shape {shape:?}, whose size overflows"));
     let row = shape.last().copied().unwrap_or(1);
-    let rows = shape[..shape.len().saturating_sub(1)].iter().try_fold(1u64, |n, &d| n.checked_mul(d)).ok_or_else(too_large)?;
+    let rows =
+        shape[..shape.len().saturating_sub(1)].iter().try_fold(1u64, |n, &d| n.checked_mul(d)).ok_or_else(too_large)?;
     if !row.is_multiple_of(dtype.block_len()) {
         return Err(Error::bad_model(format!(
             "tensor '{name}' has rows of {row} values, which is not a multiple of the {} values in a block of {dtype}",
@@ -66,10 +70,12 @@ pub(crate) fn check_layout(file: usize, source: &dyn ByteSource, tensors: &Index
     let mut order: Vec<&TensorInfo> = tensors.values().filter(|t| t.file == file).collect();
     order.sort_by_key(|t| (t.offset, t.bytes));
     for tensor in &order {
-        let end = tensor
-            .offset
-            .checked_add(tensor.bytes)
-            .ok_or_else(|| Error::bad_model(format!("tensor '{}' begins at byte {}, which overflows with its size", tensor.name, tensor.offset)))?;
+        let end = tensor.offset.checked_add(tensor.bytes).ok_or_else(|| {
+            Error::bad_model(format!(
+                "tensor '{}' begins at byte {}, which overflows with its size",
+                tensor.name, tensor.offset
+            ))
+        })?;
         if end > source.len() {
             return Err(Error::bad_model(format!(
                 "tensor '{}' needs bytes {}..{end}, but the file ends at {}: {} bytes are missing; it is truncated, so download it again",
@@ -82,7 +88,10 @@ pub(crate) fn check_layout(file: usize, source: &dyn ByteSource, tensors: &Index
     }
     for pair in order.windows(2) {
         if pair[0].end() > pair[1].offset {
-            return Err(Error::bad_model(format!("tensors '{}' and '{}' overlap at byte {}", pair[0].name, pair[1].name, pair[1].offset)));
+            return Err(Error::bad_model(format!(
+                "tensors '{}' and '{}' overlap at byte {}",
+                pair[0].name, pair[1].name, pair[1].offset
+            )));
         }
     }
     Ok(())

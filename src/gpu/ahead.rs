@@ -46,7 +46,9 @@ mod tests {
         let mut gpu = pollster::block_on(Gpu::open(&GpuOptions::default())).unwrap();
         // As a GPU whose driver has the machine's cores.
         gpu.caps.software = false;
-        let simple = |variant: &&Variant| variant.overrides.iter().all(|o| o.default.is_some()) && variant.lacks(&gpu.caps).is_none();
+        let simple = |variant: &&Variant| {
+            variant.overrides.iter().all(|o| o.default.is_some()) && variant.lacks(&gpu.caps).is_none()
+        };
         let wanted: Vec<_> = kernels::all().iter().filter(simple).collect();
         let n = wanted.len() as u64;
         assert!(n > 2);

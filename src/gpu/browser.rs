@@ -64,13 +64,16 @@ fn about(device: &wgpu::Device) -> About {
     let configs = js_sys::try_iter(&js::get(&info, "subgroupMatrixConfigs")).ok().flatten();
     let fits = |config: JsValue| {
         let is = |key: &str, value: &str| js::string(&config, key) == value;
-        ["M", "N", "K"].iter().all(|key| js::get(&config, key).as_f64() == Some(16.0)) && is("componentType", "f16") && is("resultComponentType", "f32")
+        ["M", "N", "K"].iter().all(|key| js::get(&config, key).as_f64() == Some(16.0))
+            && is("componentType", "f16")
+            && is("resultComponentType", "f32")
     };
     let features: Vec<String> = features;
     let offered = features.iter().any(|f| f == MATRICES) && subgroup == [32, 32];
     let matrices = offered && configs.into_iter().flatten().flatten().any(fits);
     // Browsers of before 2025 have this flag on the adapter itself.
-    let fallback = js::get(&info, "isFallbackAdapter").is_truthy() || ADAPTER.with_borrow(|adapter| js::get(adapter, "isFallbackAdapter").is_truthy());
+    let fallback = js::get(&info, "isFallbackAdapter").is_truthy()
+        || ADAPTER.with_borrow(|adapter| js::get(adapter, "isFallbackAdapter").is_truthy());
     About { vendor, name, fallback, features, subgroup, matrices }
 }
 
@@ -85,8 +88,12 @@ pub(super) async fn find_adapter(options: &GpuOptions) -> Result<wgpu::Adapter> 
         return Err(Error::new(ErrorKind::NoWebGpu, "there is no WebGPU here"));
     }
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
-    let request = wgpu::RequestAdapterOptions { power_preference: wgpu::PowerPreference::HighPerformance, ..Default::default() };
-    instance.request_adapter(&request).await.map_err(|e| no_adapter(&GpuOptions { adapter: None, ..options.clone() }, &[]).with_source(e))
+    let request =
+        wgpu::RequestAdapterOptions { power_preference: wgpu::PowerPreference::HighPerformance, ..Default::default() };
+    instance
+        .request_adapter(&request)
+        .await
+        .map_err(|e| no_adapter(&GpuOptions { adapter: None, ..options.clone() }, &[]).with_source(e))
 }
 
 /// A device of the adapter, with the features of [`UNKNOWN_TO_WGPU`] where `subgroups` wants them.
@@ -102,17 +109,35 @@ pub(super) async fn request_device(
 }
 
 /// The device's description and features.
-pub(super) fn describe(_adapter: &wgpu::Adapter, device: &wgpu::Device, _features: wgpu::Features, max_binding: u64) -> Caps {
+pub(super) fn describe(
+    _adapter: &wgpu::Adapter,
+    device: &wgpu::Device,
+    _features: wgpu::Features,
+    max_binding: u64,
+) -> Caps {
     let about = about(device);
-    let names = OPTIONAL.iter().map(|(_, name)| (*name).to_owned()).filter(|name| about.features.contains(name)).collect::<Vec<_>>();
+    let names = OPTIONAL
+        .iter()
+        .map(|(_, name)| (*name).to_owned())
+        .filter(|name| about.features.contains(name))
+        .collect::<Vec<_>>();
     let mut names = names;
     if about.matrices && names.iter().any(|n| n == "shader-f16") {
         names.push(MATRICES.to_owned());
     }
     let subgroup = if names.iter().any(|n| n == "subgroups") { about.subgroup } else { [0, 0] };
     // Not every browser flags a fallback adapter; some name the software renderer.
-    let software = about.fallback || ["swiftshader", "llvmpipe", "basic render"].iter().any(|known| about.name.to_lowercase().contains(known));
-    Caps { vendor: about.vendor, name: about.name, backend: "webgpu".into(), features: names, subgroup, software, ..limits_of(device, max_binding) }
+    let software = about.fallback
+        || ["swiftshader", "llvmpipe", "basic render"].iter().any(|known| about.name.to_lowercase().contains(known));
+    Caps {
+        vendor: about.vendor,
+        name: about.name,
+        backend: "webgpu".into(),
+        features: names,
+        subgroup,
+        software,
+        ..limits_of(device, max_binding)
+    }
 }
 
 impl Gpu {
@@ -138,7 +163,11 @@ const CREATE: &str = "createComputePipeline";
 /// wgpu knows only [`CREATE`]. So wgpu creates each pipeline twice, with that method of the device replaced: first by
 /// one that requests the pipeline from the browser without a wait, then, once the browser has compiled it, by one that
 /// returns it.
-pub(super) async fn compile_all(device: &wgpu::Device, recipes: impl Iterator<Item = &Recipe>, _caps: &Caps) -> Vec<Option<Compiled>> {
+pub(super) async fn compile_all(
+    device: &wgpu::Device,
+    recipes: impl Iterator<Item = &Recipe>,
+    _caps: &Caps,
+) -> Vec<Option<Compiled>> {
     let Some(raw) = device.as_webgpu().map(|raw| JsValue::from(raw.clone())) else { return Vec::new() };
     if !js::get(&raw, "createComputePipelineAsync").is_function() {
         return Vec::new();
@@ -189,7 +218,11 @@ pub(super) fn fill(buffer: &wgpu::Buffer, from: u64, bytes: &[u8]) -> Result<()>
     }
     let room = from..from + bytes.len() as u64;
     // A slice of wgpu's would be copied out of the browser's memory and back.
-    buffer.get_mapped_range(room).map_err(|e| Error::internal(format!("a staging buffer is not mapped: {e}")))?.as_uint8array().copy_from(bytes);
+    buffer
+        .get_mapped_range(room)
+        .map_err(|e| Error::internal(format!("a staging buffer is not mapped: {e}")))?
+        .as_uint8array()
+        .copy_from(bytes);
     Ok(())
 }
 
@@ -221,7 +254,8 @@ impl Machine {
 
     /// Loads the module where it is not loaded yet.
     pub(super) async fn open() -> Result<Self> {
-        let load = MODULE.with_borrow(Clone::clone).ok_or_else(|| Error::internal("no loader of the CPU's module is set"))?;
+        let load =
+            MODULE.with_borrow(Clone::clone).ok_or_else(|| Error::internal("no loader of the CPU's module is set"))?;
         // The loader's message says what failed, and what to do.
         let failed = |e: JsValue| Error::internal(js::string(&e, "message"));
         let promise = load.call0(&JsValue::UNDEFINED).map_err(failed)?;
@@ -277,16 +311,25 @@ impl Machine {
 
     /// A view of the module's memory, valid until the memory grows.
     fn bytes(&self, address: f64, length: usize) -> Uint8Array {
-        Uint8Array::new_with_byte_offset_and_length(&js::path(&self.exports, &["memory", "buffer"]), address as u32, length as u32)
+        Uint8Array::new_with_byte_offset_and_length(
+            &js::path(&self.exports, &["memory", "buffer"]),
+            address as u32,
+            length as u32,
+        )
     }
 
     /// Calls a function of the module's. It throws where the module has failed, which cannot be used any more then.
     fn call(&self, name: &str, arguments: &[f64]) -> Result<f64> {
         let arguments: Vec<JsValue> = arguments.iter().map(|n| JsValue::from_f64(*n)).collect();
         let arguments: Vec<&JsValue> = arguments.iter().collect();
-        let failed = |e: JsValue| Error::gpu(format!("the module that computes on the CPU has failed: {}", js::string(&e, "message")));
+        let failed = |e: JsValue| {
+            Error::gpu(format!("the module that computes on the CPU has failed: {}", js::string(&e, "message")))
+        };
         // wasm returns integers of 32 bits signed.
-        Ok(js::call(&self.exports, name, &arguments).map_err(failed)?.as_f64().map_or(0.0, |n| f64::from(n as i64 as u32)))
+        Ok(js::call(&self.exports, name, &arguments)
+            .map_err(failed)?
+            .as_f64()
+            .map_or(0.0, |n| f64::from(n as i64 as u32)))
     }
 }
 

@@ -48,7 +48,9 @@ impl Encoder {
     /// Copies `bytes` bytes; offsets and lengths are multiples of 4.
     pub fn copy_buffer_to_buffer(&mut self, from: &Raw, from_offset: u64, to: &Raw, to_offset: u64, bytes: u64) {
         match (self, from, to) {
-            (Self::Gpu(encoder), Raw::Gpu(from), Raw::Gpu(to)) => encoder.copy_buffer_to_buffer(from, from_offset, to, to_offset, bytes),
+            (Self::Gpu(encoder), Raw::Gpu(from), Raw::Gpu(to)) => {
+                encoder.copy_buffer_to_buffer(from, from_offset, to, to_offset, bytes)
+            }
             (Self::Cpu(_, commands), Raw::Cpu(from), Raw::Cpu(to)) => {
                 commands.extend([op::COPY, from.id, words(from_offset), to.id, words(to_offset), words(bytes)]);
             }
@@ -90,7 +92,10 @@ pub enum ComputePass<'a> {
 #[derive(Clone)]
 pub enum Submission {
     /// To a GPU.
-    Gpu(#[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "a browser's device is not asked for one"))] wgpu::SubmissionIndex),
+    Gpu(
+        #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "a browser's device is not asked for one"))]
+        wgpu::SubmissionIndex,
+    ),
     /// To the CPU: the submission's number.
     Cpu(u64),
 }

@@ -135,8 +135,11 @@ pub struct Gpu {
 }
 
 /// Features that are used where the adapter has them, with WebGPU's names.
-pub(super) const OPTIONAL: [(wgpu::Features, &str); 3] =
-    [(wgpu::Features::SUBGROUP, "subgroups"), (wgpu::Features::SHADER_F16, "shader-f16"), (wgpu::Features::TIMESTAMP_QUERY, "timestamp-query")];
+pub(super) const OPTIONAL: [(wgpu::Features, &str); 3] = [
+    (wgpu::Features::SUBGROUP, "subgroups"),
+    (wgpu::Features::SHADER_F16, "shader-f16"),
+    (wgpu::Features::TIMESTAMP_QUERY, "timestamp-query"),
+];
 
 impl Gpu {
     /// Opens a device.
@@ -146,7 +149,9 @@ impl Gpu {
     /// where the CPU may be opened instead.
     pub async fn open(options: &GpuOptions) -> Result<Self> {
         match options.device {
-            DeviceChoice::Cpu if options.adapter.is_some() => Err(Error::bad_option("adapter names a GPU, and device is cpu: leave one of them out")),
+            DeviceChoice::Cpu if options.adapter.is_some() => {
+                Err(Error::bad_option("adapter names a GPU, and device is cpu: leave one of them out"))
+            }
             DeviceChoice::Cpu => Self::open_cpu(options, None).await,
             DeviceChoice::Gpu => Self::open_gpu(options).await,
             DeviceChoice::Auto => match Self::open_gpu(options).await {
@@ -156,7 +161,9 @@ impl Gpu {
                     Self::open_cpu(options, Some(why)).await
                 }
                 // An adapter that is asked for by name is not replaced by the CPU.
-                Err(e) if matches!(e.kind(), ErrorKind::NoWebGpu | ErrorKind::NoAdapter) && options.adapter.is_none() => {
+                Err(e)
+                    if matches!(e.kind(), ErrorKind::NoWebGpu | ErrorKind::NoAdapter) && options.adapter.is_none() =>
+                {
                     Self::open_cpu(options, Some(e.message().to_owned())).await
                 }
                 opened => opened,
@@ -219,10 +226,16 @@ impl Gpu {
             },
             ..wgpu::Limits::default()
         };
-        let descriptor = wgpu::DeviceDescriptor { label: Some("millrace"), required_features: features, required_limits: limits, ..Default::default() };
-        let (device, queue) = platform::request_device(&adapter, &descriptor, options.subgroups)
-            .await
-            .map_err(|e| Error::new(ErrorKind::NoAdapter, format!("the GPU adapter gave no device: {e}")).with_source(e))?;
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("millrace"),
+            required_features: features,
+            required_limits: limits,
+            ..Default::default()
+        };
+        let (device, queue) =
+            platform::request_device(&adapter, &descriptor, options.subgroups).await.map_err(|e| {
+                Error::new(ErrorKind::NoAdapter, format!("the GPU adapter gave no device: {e}")).with_source(e)
+            })?;
 
         let faults = Arc::new(Mutex::default());
         let lost = Faults::begin(&faults);
@@ -290,7 +303,10 @@ impl Gpu {
     pub fn check(&self) -> Result<()> {
         let faults = self.faults.lock().map_err(|_| Error::internal("the GPU's error slot is poisoned"))?;
         if let Some(loss) = &faults.lost {
-            return Err(Error::new(ErrorKind::DeviceLost, format!("the GPU device was lost ({loss}); load the model again")));
+            return Err(Error::new(
+                ErrorKind::DeviceLost,
+                format!("the GPU device was lost ({loss}); load the model again"),
+            ));
         }
         if let Some(message) = &faults.uncaptured {
             return Err(match faults.out_of_memory() {

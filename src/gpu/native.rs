@@ -37,10 +37,19 @@ pub(super) async fn request_device(
 }
 
 /// The device's description and features.
-pub(super) fn describe(adapter: &wgpu::Adapter, device: &wgpu::Device, features: wgpu::Features, max_binding: u64) -> Caps {
+pub(super) fn describe(
+    adapter: &wgpu::Adapter,
+    device: &wgpu::Device,
+    features: wgpu::Features,
+    max_binding: u64,
+) -> Caps {
     let info = adapter.get_info();
     let names = OPTIONAL.iter().filter(|(f, _)| features.contains(*f)).map(|(_, name)| (*name).to_owned()).collect();
-    let subgroup = if features.contains(wgpu::Features::SUBGROUP) { [info.subgroup_min_size, info.subgroup_max_size] } else { [0, 0] };
+    let subgroup = if features.contains(wgpu::Features::SUBGROUP) {
+        [info.subgroup_min_size, info.subgroup_max_size]
+    } else {
+        [0, 0]
+    };
     let vendor = match info.vendor {
         0x10de => "nvidia".into(),
         0x1002 => "amd".into(),
@@ -67,7 +76,11 @@ const COMPILERS: usize = 8;
 /// Compiles pipelines on several threads. `None` in place of a pipeline that the device refuses; an empty list for a
 /// GPU in software, whose cores also serve the other loads of the process.
 #[allow(clippy::unused_async, reason = "a browser is waited for")]
-pub(super) async fn compile_all(device: &wgpu::Device, recipes: impl Iterator<Item = &Recipe>, caps: &Caps) -> Vec<Option<Compiled>> {
+pub(super) async fn compile_all(
+    device: &wgpu::Device,
+    recipes: impl Iterator<Item = &Recipe>,
+    caps: &Caps,
+) -> Vec<Option<Compiled>> {
     if caps.software {
         return Vec::new();
     }
@@ -93,14 +106,22 @@ pub(super) async fn compile_all(device: &wgpu::Device, recipes: impl Iterator<It
 /// Copies `bytes` into a mapped buffer.
 pub(super) fn fill(buffer: &wgpu::Buffer, from: u64, bytes: &[u8]) -> Result<()> {
     let room = from..from + bytes.len() as u64;
-    buffer.get_mapped_range_mut(room).map_err(|e| Error::internal(format!("a staging buffer is not mapped: {e}")))?.copy_from_slice(bytes);
+    buffer
+        .get_mapped_range_mut(room)
+        .map_err(|e| Error::internal(format!("a staging buffer is not mapped: {e}")))?
+        .copy_from_slice(bytes);
     Ok(())
 }
 
 /// The CPU in this process. Methods that cannot fail here can in a browser.
 pub(super) struct Machine(RefCell<millrace_cpu::Machine>);
 
-#[allow(clippy::unnecessary_wraps, clippy::unused_async, clippy::unused_self, reason = "a browser's machine is fetched, and can fail")]
+#[allow(
+    clippy::unnecessary_wraps,
+    clippy::unused_async,
+    clippy::unused_self,
+    reason = "a browser's machine is fetched, and can fail"
+)]
 impl Machine {
     /// Bytes of the largest buffer: what a Vec and 32-bit counts of words hold.
     pub(super) const LARGEST: u64 = 1 << 33;

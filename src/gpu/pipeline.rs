@@ -111,10 +111,18 @@ impl Recipe {
             count: None,
         };
         let entries: Vec<_> = self.variant.bindings.iter().map(entry).collect();
-        let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some(&label), entries: &entries });
-        let layouts = wgpu::PipelineLayoutDescriptor { label: Some(&label), bind_group_layouts: &[Some(&layout)], immediate_size: 0 };
+        let layout = device
+            .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some(&label), entries: &entries });
+        let layouts = wgpu::PipelineLayoutDescriptor {
+            label: Some(&label),
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: 0,
+        };
         let pipeline_layout = device.create_pipeline_layout(&layouts);
-        let described = wgpu::ShaderModuleDescriptor { label: Some(&label), source: wgpu::ShaderSource::Wgsl(self.source.as_str().into()) };
+        let described = wgpu::ShaderModuleDescriptor {
+            label: Some(&label),
+            source: wgpu::ShaderSource::Wgsl(self.source.as_str().into()),
+        };
         // Natively wgpu bounds every loop by a 64-bit counter of its iterations: a quarter of a software GPU's time.
         let checks = wgpu::ShaderRuntimeChecks { force_loop_bounding: false, ..wgpu::ShaderRuntimeChecks::checked() };
         // SAFETY: the shaders are those of shaders/, and each of their loops ends. Indices stay checked.
@@ -131,7 +139,10 @@ impl Parts<'_> {
             layout: Some(&self.pipeline_layout),
             module: &self.module,
             entry_point: Some("main"),
-            compilation_options: wgpu::PipelineCompilationOptions { constants: &self.recipe.overrides, ..Default::default() },
+            compilation_options: wgpu::PipelineCompilationOptions {
+                constants: &self.recipe.overrides,
+                ..Default::default()
+            },
             cache: None,
         });
         (pipeline, self.layout.clone())
@@ -144,9 +155,18 @@ impl Gpu {
         let size = self.check_size(&label, bytes)?;
         // A buffer of usages that exclude each other is as invalid as one that the GPU has no memory for.
         #[cfg(feature = "lab")]
-        let usage = if self.refuses(label, size)? { wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::MAP_WRITE } else { usage };
+        let usage = if self.refuses(label, size)? {
+            wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::MAP_WRITE
+        } else {
+            usage
+        };
         let raw = match &self.on {
-            On::Gpu(device, _) => Raw::Gpu(device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })),
+            On::Gpu(device, _) => Raw::Gpu(device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some(label),
+                size,
+                usage,
+                mapped_at_creation: false,
+            })),
             On::Cpu(processor) => Raw::Cpu(processor.memory(label, size)?),
         };
         self.counters().allocated(size);
@@ -157,7 +177,9 @@ impl Gpu {
     pub fn check_size(&self, label: &dyn Display, bytes: u64) -> Result<u64> {
         let (size, most) = (bytes.next_multiple_of(16).max(16), self.caps().max_buffer);
         if size > most {
-            return Err(Error::out_of_memory(format!("buffer {label} needs {size} bytes, the GPU allows {most} in one buffer")));
+            return Err(Error::out_of_memory(format!(
+                "buffer {label} needs {size} bytes, the GPU allows {most} in one buffer"
+            )));
         }
         Ok(size)
     }
@@ -169,7 +191,12 @@ impl Gpu {
         let usage = usage | wgpu::BufferUsages::COPY_DST;
         let size = size as u64;
         let raw = match &self.on {
-            On::Gpu(device, _) => Raw::Gpu(device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })),
+            On::Gpu(device, _) => Raw::Gpu(device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some(label),
+                size,
+                usage,
+                mapped_at_creation: false,
+            })),
             On::Cpu(processor) => Raw::Cpu(processor.memory(label, size)?),
         };
         self.counters().allocated(size);
@@ -183,30 +210,57 @@ impl Gpu {
     }
 
     /// Compiles (once) the variant with these overrides and binds the buffers, given by the names in the shader.
-    pub fn bind(&self, label: &str, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &[(&'static str, Buffer)]) -> Result<Bound> {
+    pub fn bind(
+        &self,
+        label: &str,
+        variant: &'static Variant,
+        overrides: &[(&'static str, f64)],
+        buffers: &[(&'static str, Buffer)],
+    ) -> Result<Bound> {
         let mut ordered = Vec::with_capacity(variant.bindings.len());
         for binding in variant.bindings {
-            let (_, buffer) = buffers
-                .iter()
-                .find(|(name, _)| *name == binding.name)
-                .ok_or_else(|| Error::internal(format!("{label}: kernel {}/{} has no buffer for {}", variant.kernel, variant.name, binding.name)))?;
+            let (_, buffer) = buffers.iter().find(|(name, _)| *name == binding.name).ok_or_else(|| {
+                Error::internal(format!(
+                    "{label}: kernel {}/{} has no buffer for {}",
+                    variant.kernel, variant.name, binding.name
+                ))
+            })?;
             let most = self.caps().binding_limit;
             if buffer.bytes() > most && binding.kind != BindingKind::Uniform {
-                return Err(Error::out_of_memory(format!("{label}: {} has {} bytes, the GPU binds at most {most}", binding.name, buffer.bytes())));
+                return Err(Error::out_of_memory(format!(
+                    "{label}: {} has {} bytes, the GPU binds at most {most}",
+                    binding.name,
+                    buffer.bytes()
+                )));
             }
             ordered.push((binding.slot, buffer));
         }
         if let Some((name, _)) = buffers.iter().find(|(name, _)| variant.bindings.iter().all(|b| b.name != *name)) {
-            return Err(Error::internal(format!("{label}: kernel {}/{} has no binding named {name}", variant.kernel, variant.name)));
+            return Err(Error::internal(format!(
+                "{label}: kernel {}/{} has no binding named {name}",
+                variant.kernel, variant.name
+            )));
         }
         let made = match &self.on {
             On::Gpu(device, _) => {
                 let (pipeline, layout) = self.pipeline(device, variant, overrides)?;
                 let entries: Vec<_> = ordered
                     .into_iter()
-                    .filter_map(|(binding, buffer)| buffer.raw().gpu().map(|raw| wgpu::BindGroupEntry { binding, resource: raw.as_entire_binding() }))
+                    .filter_map(|(binding, buffer)| {
+                        buffer
+                            .raw()
+                            .gpu()
+                            .map(|raw| wgpu::BindGroupEntry { binding, resource: raw.as_entire_binding() })
+                    })
                     .collect();
-                Made::Gpu(pipeline, device.create_bind_group(&wgpu::BindGroupDescriptor { label: Some(label), layout: &layout, entries: &entries }))
+                Made::Gpu(
+                    pipeline,
+                    device.create_bind_group(&wgpu::BindGroupDescriptor {
+                        label: Some(label),
+                        layout: &layout,
+                        entries: &entries,
+                    }),
+                )
             }
             #[cfg(feature = "lab")]
             On::Cpu(_) if self.is_broken(variant) => Made::Broken,
@@ -229,12 +283,19 @@ impl Gpu {
     fn can_run(&self, variant: &Variant, overrides: &[(&'static str, f64)]) -> Result<()> {
         variant.check_overrides(overrides)?;
         match variant.lacks(self.caps()) {
-            Some(missing) => Err(Error::unknown_kernel(format!("kernel {variant} needs {missing}, which this GPU does not offer here"))),
+            Some(missing) => Err(Error::unknown_kernel(format!(
+                "kernel {variant} needs {missing}, which this GPU does not offer here"
+            ))),
             None => Ok(()),
         }
     }
 
-    fn pipeline(&self, device: &wgpu::Device, variant: &'static Variant, overrides: &[(&'static str, f64)]) -> Result<Compiled> {
+    fn pipeline(
+        &self,
+        device: &wgpu::Device,
+        variant: &'static Variant,
+        overrides: &[(&'static str, f64)],
+    ) -> Result<Compiled> {
         self.can_run(variant, overrides)?;
         let key = PipelineKey::new(variant, overrides);
         if let Some(made) = self.pipelines.borrow().get(&key) {
@@ -247,7 +308,8 @@ impl Gpu {
     /// The recipe of a pipeline of the variant.
     pub(super) fn recipe(&self, variant: &'static Variant, overrides: &[(&'static str, f64)]) -> Result<Recipe> {
         self.can_run(variant, overrides)?;
-        let source = variant.render(cfg!(target_arch = "wasm32"), self.caps().native_halves, self.caps().emulates(variant))?;
+        let source =
+            variant.render(cfg!(target_arch = "wasm32"), self.caps().native_halves, self.caps().emulates(variant))?;
         #[cfg(feature = "lab")]
         let source = match self.is_broken(variant) {
             true => source.replacen("if (state.done != 0u", "if (true || state.done != 0u", 1),
@@ -280,7 +342,9 @@ impl Gpu {
     /// An encoder, into which passes and copies are recorded.
     pub fn encoder(&self, label: &str) -> Encoder {
         match &self.on {
-            On::Gpu(device, _) => Encoder::Gpu(device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some(label) })),
+            On::Gpu(device, _) => {
+                Encoder::Gpu(device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some(label) }))
+            }
             On::Cpu(processor) => Encoder::Cpu(processor.clone(), Vec::new()),
         }
     }
@@ -293,7 +357,9 @@ impl Gpu {
                 pass.set_bind_group(0, bind_group, &[]);
                 pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
             }
-            (ComputePass::Cpu(commands), Made::Cpu(program)) => commands.extend([op::DISPATCH, program.id, grid[0], grid[1], grid[2]]),
+            (ComputePass::Cpu(commands), Made::Cpu(program)) => {
+                commands.extend([op::DISPATCH, program.id, grid[0], grid[1], grid[2]])
+            }
             _ => {}
         }
         self.counters().dispatch(1);
@@ -325,7 +391,10 @@ impl Gpu {
     /// back. For tests of kernels, not for inference. A refusal of the GPU's is an error of this call alone, not of
     /// later calls on the device.
     pub async fn run_all(&self, trials: &mut [Trial<'_>]) -> Result<()> {
-        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let usage = wgpu::BufferUsages::STORAGE
+            | wgpu::BufferUsages::UNIFORM
+            | wgpu::BufferUsages::COPY_SRC
+            | wgpu::BufferUsages::COPY_DST;
         self.compile_ahead(trials.iter().map(|trial| (trial.variant, trial.overrides))).await;
         let scope = self.wgpu().ok().map(|(device, _)| device.push_error_scope(wgpu::ErrorFilter::Validation));
         let mut encoder = self.encoder("trials");
@@ -334,19 +403,26 @@ impl Gpu {
         // Buffers are destroyed when they are dropped: not before the submission.
         let mut alive = Vec::new();
         for (t, trial) in trials.iter().enumerate() {
-            let made: Vec<_> =
-                trial.buffers.iter().map(|(name, words)| Ok((*name, self.buffer_with(name, bytemuck::cast_slice(words), usage)?))).collect::<Result<_>>()?;
+            let made: Vec<_> = trial
+                .buffers
+                .iter()
+                .map(|(name, words)| Ok((*name, self.buffer_with(name, bytemuck::cast_slice(words), usage)?)))
+                .collect::<Result<_>>()?;
             let bound = self.bind(trial.variant.kernel, trial.variant, trial.overrides, &made)?;
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
                 self.dispatch(&mut pass, &bound, trial.grid);
             }
-            let written = made.into_iter().enumerate().filter(|(_, (name, _))| trial.variant.binding(name).is_some_and(|b| b.kind == BindingKind::ReadWrite));
+            let written = made
+                .into_iter()
+                .enumerate()
+                .filter(|(_, (name, _))| trial.variant.binding(name).is_some_and(|b| b.kind == BindingKind::ReadWrite));
             outputs.extend(written.map(|(b, (_, buffer))| (t, b, buffer)));
             alive.push(bound);
         }
         let total = outputs.iter().map(|(_, _, buffer)| buffer.bytes()).sum();
-        let staging = self.buffer("trials.readback", total, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST)?;
+        let staging =
+            self.buffer("trials.readback", total, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST)?;
         let mut at = 0;
         for (_, _, buffer) in &outputs {
             encoder.copy_buffer_to_buffer(buffer.raw(), 0, staging.raw(), at, buffer.bytes());

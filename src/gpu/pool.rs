@@ -55,7 +55,10 @@ impl Share {
     /// The share of a device that has just been opened. A device with emulated subgroups is not kept: it is for tests
     /// of kernels, each of which compiles different ones.
     pub(super) fn of(options: &GpuOptions) -> Self {
-        Self { options: RefCell::new((options.emulated == Emulated::Nothing).then(|| format!("{options:?}"))), ..Self::default() }
+        Self {
+            options: RefCell::new((options.emulated == Emulated::Nothing).then(|| format!("{options:?}"))),
+            ..Self::default()
+        }
     }
 
     /// The pipeline that was made of this text.
@@ -119,7 +122,9 @@ pub(super) fn take(options: &GpuOptions) -> Option<Gpu> {
 
 /// Keeps the device of a [`Gpu`] that is dropped, where it can be lent again; returns whether it is kept.
 pub(super) fn keep(gpu: &Gpu) -> bool {
-    let (Some(options), On::Gpu(device, queue), Ok(())) = (gpu.share.options.take(), &gpu.on, gpu.check()) else { return false };
+    let (Some(options), On::Gpu(device, queue), Ok(())) = (gpu.share.options.take(), &gpu.on, gpu.check()) else {
+        return false;
+    };
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     if idle.len() >= DEVICES {
         // Evicts the device that has been idle longest, which closes as it is dropped.

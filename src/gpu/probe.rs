@@ -24,10 +24,20 @@ impl Gpu {
         let words = SUBNORMALS.map(u32::from);
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let size = size_of_val(&words) as u64;
-        let make = |usage| device.create_buffer(&wgpu::BufferDescriptor { label: Some("probe"), size, usage, mapped_at_creation: false });
+        let make = |usage| {
+            device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some("probe"),
+                size,
+                usage,
+                mapped_at_creation: false,
+            })
+        };
         let (x, staging) = (make(usage), make(wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST));
         queue.write_buffer(&x, 0, bytemuck::cast_slice(&words));
-        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some("probe"), source: wgpu::ShaderSource::Wgsl(HALVES.into()) });
+        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label: Some("probe"),
+            source: wgpu::ShaderSource::Wgsl(HALVES.into()),
+        });
         let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some("probe"),
             layout: None,

@@ -51,7 +51,13 @@ impl Processor {
     /// Opens the machine of this platform.
     pub(super) async fn open() -> Result<Rc<Self>> {
         let machine = Machine::open().await?;
-        Ok(Rc::new(Self { machine, waiting: RefCell::default(), submitted: Cell::default(), ran: Cell::default(), failure: RefCell::default() }))
+        Ok(Rc::new(Self {
+            machine,
+            waiting: RefCell::default(),
+            submitted: Cell::default(),
+            ran: Cell::default(),
+            failure: RefCell::default(),
+        }))
     }
 
     /// The machine's description.
@@ -71,12 +77,20 @@ impl Processor {
 
     /// Zeroed memory.
     pub(super) fn memory(self: &Rc<Self>, label: &str, bytes: u64) -> Result<Memory> {
-        let id = self.machine.buffer(bytes).ok_or_else(|| Error::out_of_memory(format!("there is no memory for buffer {label} of {bytes} bytes")))?;
+        let id = self
+            .machine
+            .buffer(bytes)
+            .ok_or_else(|| Error::out_of_memory(format!("there is no memory for buffer {label} of {bytes} bytes")))?;
         Ok(Memory { id, bytes, processor: self.clone() })
     }
 
     /// A kernel, ready to run.
-    pub(super) fn bind(self: &Rc<Self>, variant: &Variant, overrides: &[(&'static str, f64)], buffers: &[(&'static str, Buffer)]) -> Result<Program> {
+    pub(super) fn bind(
+        self: &Rc<Self>,
+        variant: &Variant,
+        overrides: &[(&'static str, f64)],
+        buffers: &[(&'static str, Buffer)],
+    ) -> Result<Program> {
         // The description as crates/cpu parses it.
         let mut text = format!("{}\n{}\n", variant.kernel, variant.name);
         let [x, y, z] = variant.workgroup;

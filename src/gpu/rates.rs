@@ -133,7 +133,10 @@ pub fn thousandths(figure: f64) -> f64 {
 }
 
 fn pipeline(device: &wgpu::Device, text: &str) -> wgpu::ComputePipeline {
-    let module = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some("rates"), source: wgpu::ShaderSource::Wgsl(text.into()) });
+    let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
+        label: Some("rates"),
+        source: wgpu::ShaderSource::Wgsl(text.into()),
+    });
     device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
         label: Some("rates"),
         layout: None,
@@ -164,7 +167,8 @@ impl Loops<'_> {
         let mut shortest = f64::INFINITY;
         for _ in 0..3 {
             self.gpu.idle().await?;
-            let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("rates") });
+            let mut encoder =
+                self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("rates") });
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
                 pass.set_pipeline(&self.pipeline);
@@ -196,7 +200,9 @@ mod tests {
 
     #[test]
     fn a_figure_is_the_same_after_it_was_written_and_read() {
-        for of in [25.028_043_836_522_738, 13.557_477_728_930_165, 21.456_687_500_176_49, 1e-9, 118_000.123_456_7, 4.0 / 3.0] {
+        for of in
+            [25.028_043_836_522_738, 13.557_477_728_930_165, 21.456_687_500_176_49, 1e-9, 118_000.123_456_7, 4.0 / 3.0]
+        {
             let rates = Rates { f32: thousandths(of), ..Rates::default() };
             let text = serde_json::to_string(&rates).expect("figures");
             assert_eq!(serde_json::from_str::<Rates>(&text).expect("figures"), rates, "{text}");

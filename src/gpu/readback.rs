@@ -25,7 +25,8 @@ pub struct Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         let Some(buffer) = self.mapping.take() else { return };
-        let failed = self.receiver.as_mut().is_some_and(|receiver| matches!(receiver.try_recv(), Ok(Some(Err(_))) | Err(_)));
+        let failed =
+            self.receiver.as_mut().is_some_and(|receiver| matches!(receiver.try_recv(), Ok(Some(Err(_))) | Err(_)));
         if !failed {
             buffer.unmap();
         }
@@ -76,7 +77,9 @@ impl Gpu {
 
     /// Runs the CPU's queue up to `submission` and copies the bytes out.
     async fn take_of_cpu(&self, memory: &Memory, bytes: u64, submission: Submission) -> Result<Vec<u8>> {
-        let (On::Cpu(processor), Submission::Cpu(number)) = (&self.on, submission) else { return Err(Error::internal("a readback of another device")) };
+        let (On::Cpu(processor), Submission::Cpu(number)) = (&self.on, submission) else {
+            return Err(Error::internal("a readback of another device"));
+        };
         self.check()?;
         processor.run_until(number).await?;
         self.check()?;

@@ -17,8 +17,16 @@ impl Gpu {
     /// A timeline of `moments` timestamps, for devices with `timestamp-query`. A browser may round timestamps to 100
     /// us.
     pub fn timeline(&self, moments: u32) -> Result<Timeline> {
-        let queries = self.wgpu()?.0.create_query_set(&wgpu::QuerySetDescriptor { label: Some("timeline"), ty: wgpu::QueryType::Timestamp, count: moments });
-        let resolved = self.buffer("timeline", u64::from(moments) * 8, wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC)?;
+        let queries = self.wgpu()?.0.create_query_set(&wgpu::QuerySetDescriptor {
+            label: Some("timeline"),
+            ty: wgpu::QueryType::Timestamp,
+            count: moments,
+        });
+        let resolved = self.buffer(
+            "timeline",
+            u64::from(moments) * 8,
+            wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
+        )?;
         Ok(Timeline { queries, moments, resolved })
     }
 

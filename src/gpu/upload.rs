@@ -80,7 +80,11 @@ impl Upload {
             }
             self.mapped().await?;
             let from = self.current.borrow().used as u64;
-            let filled = self.ring.borrow()[self.current.borrow().at].buffer.raw().gpu().map(|buffer| platform::fill(buffer, from, piece));
+            let filled = self.ring.borrow()[self.current.borrow().at]
+                .buffer
+                .raw()
+                .gpu()
+                .map(|buffer| platform::fill(buffer, from, piece));
             if !matches!(filled, Some(Ok(()))) {
                 return Err(self.gpu.failure("a staging buffer is not mapped").await);
             }

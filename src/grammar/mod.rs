@@ -1,4 +1,5 @@
-//! What an answer may be, as the GPU walks it: a compiled grammar, where a text stands in it, and the tokens of a model as bytes.
+//! What an answer may be, as the GPU walks it: a compiled grammar, where a text stands in it, and the tokens of a model
+//! as bytes.
 //!
 //! The compiler is no part of the main module: the caller that opens an engine passes a [`Compiler`], in the browser
 //! another wasm module that is fetched with the first grammar. A compiled grammar is a set of arrays. The kernels
@@ -97,7 +98,13 @@ impl Constraint {
         } else {
             self.walk.advance_token(&self.grammar.automaton, self.vocabulary.token(at))
         };
-        if taken { Ok(()) } else { Err(Error::gpu(format!("token {id} was sampled, which the grammar does not allow here: this GPU computes wrongly"))) }
+        if taken {
+            Ok(())
+        } else {
+            Err(Error::gpu(format!(
+                "token {id} was sampled, which the grammar does not allow here: this GPU computes wrongly"
+            )))
+        }
     }
 
     /// Whether any token may come.
@@ -129,8 +136,12 @@ impl Constraint {
 /// What a compiler says of a schema that it refuses, by its own code.
 pub fn refused(code: &str, place: Warning) -> Error {
     let (kind, what_to_do) = match code {
-        "UNSUPPORTED_SCHEMA" | "AMBIGUOUS_GRAMMAR" => (ErrorKind::UnsupportedSchema, "leave it out, or give lenient, which leaves out what cannot be enforced"),
-        "GRAMMAR_TOO_LARGE" => (ErrorKind::GrammarTooLarge, "ask for less at once: fewer keys, shorter lists, smaller bounds"),
+        "UNSUPPORTED_SCHEMA" | "AMBIGUOUS_GRAMMAR" => {
+            (ErrorKind::UnsupportedSchema, "leave it out, or give lenient, which leaves out what cannot be enforced")
+        }
+        "GRAMMAR_TOO_LARGE" => {
+            (ErrorKind::GrammarTooLarge, "ask for less at once: fewer keys, shorter lists, smaller bounds")
+        }
         _ => (ErrorKind::InvalidSchema, "correct it"),
     };
     let Warning { pointer, keyword, reason } = place;
@@ -140,7 +151,11 @@ pub fn refused(code: &str, place: Warning) -> Error {
         (false, true) => format!("{keyword}: "),
         (false, false) => format!("{keyword} at {pointer}: "),
     };
-    Error::new(kind, format!("the grammar of the answer: {at}{reason}; {what_to_do}")).with_source(SchemaFault { pointer, keyword, reason })
+    Error::new(kind, format!("the grammar of the answer: {at}{reason}; {what_to_do}")).with_source(SchemaFault {
+        pointer,
+        keyword,
+        reason,
+    })
 }
 
 /// Makes grammars: JSON in, arrays out. The description is that of `millrace_grammar::Grammar::from_json`.
@@ -148,14 +163,16 @@ pub trait Compiler {
     /// Compiles a description.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::UnsupportedSchema`], [`crate::ErrorKind::InvalidSchema`] and [`crate::ErrorKind::GrammarTooLarge`].
+    /// [`crate::ErrorKind::UnsupportedSchema`], [`crate::ErrorKind::InvalidSchema`] and
+    /// [`crate::ErrorKind::GrammarTooLarge`].
     fn compile(&self, description: String, lenient: bool) -> LocalBoxFuture<'_, Result<Grammar>>;
 }
 
 /// The tokens of a model with `vocab` logits, as bytes; `ends` are those that end an answer.
 ///
 /// # Errors
-/// [`crate::ErrorKind::Tokenizer`] where there is a byte that no token writes: a grammar might lead to where the model cannot go on.
+/// [`crate::ErrorKind::Tokenizer`] where there is a byte that no token writes: a grammar might lead to where the model
+/// cannot go on.
 pub fn vocabulary(tokenizer: &Tokenizer, vocab: usize, ends: &[u32]) -> Result<Vocabulary> {
     let token = |id: u32| match tokenizer.special_name(id) {
         // Bytes that no text has: only a grammar that names the token lets it through.

@@ -35,9 +35,11 @@ pub struct Caps {
     /// Why it is the CPU, where that was not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instead: Option<String>,
-    /// Whether `unpack2x16float` keeps subnormal halves, as seen when the device was opened; kernels do it by hand where it does not.
+    /// Whether `unpack2x16float` keeps subnormal halves, as seen when the device was opened; kernels do it by hand
+    /// where it does not.
     pub native_halves: bool,
-    /// How long a wait for an idle GPU takes, ms, as measured when the device was opened: what the browser's poll adds to each readback.
+    /// How long a wait for an idle GPU takes, ms, as measured when the device was opened: what the browser's poll adds
+    /// to each readback.
     pub poll_ms: f64,
     /// Readback latency with empty submissions meanwhile, ms; they are made where this is at most half of `poll_ms`.
     /// Measured where `poll_ms` is over 50.
@@ -87,7 +89,8 @@ impl Caps {
     pub fn subgroups(&self) -> bool {
         self.features.iter().any(|f| f == "subgroups")
     }
-    /// Invocations of the smallest subgroup that kernels may rely on: at least 4 by the standard where there are subgroups, else 0.
+    /// Invocations of the smallest subgroup that kernels may rely on: at least 4 by the standard where there are
+    /// subgroups, else 0.
     pub fn least_subgroup(&self) -> u32 {
         if self.subgroups() { self.subgroup[0].max(4) } else { 0 }
     }

@@ -14,31 +14,37 @@ thread_local! {
     static REPLACED: Cell<Option<&'static Environment<'static>>> = const { Cell::new(None) };
 }
 
-/// The templates in force. Their lines are marked with where they stand, for the messages of compilers; they stay in memory for good.
+/// The templates in force. Their lines are marked with where they stand, for the messages of compilers; they stay in
+/// memory for good.
 pub(super) fn templates() -> &'static Environment<'static> {
     static BUILT: OnceLock<&'static Environment<'static>> = OnceLock::new();
     // What does not parse did not build.
-    REPLACED.get().unwrap_or_else(|| BUILT.get_or_init(|| made(TEMPLATES.iter().copied()).unwrap_or_else(|_| Box::leak(Box::new(environment())))))
+    REPLACED.get().unwrap_or_else(|| {
+        BUILT.get_or_init(|| made(TEMPLATES.iter().copied()).unwrap_or_else(|_| Box::leak(Box::new(environment()))))
+    })
 }
 
 /// An environment of these templates, (name below shaders/, text).
 fn made<'a>(templates: impl Iterator<Item = (&'a str, &'a str)>) -> Result<&'static Environment<'static>> {
     let mut environment = environment();
     for (name, text) in templates {
-        let (name, text): (&'static str, &'static str) = (Box::leak(Box::from(name)), Box::leak(lines::mark(name, text).into_boxed_str()));
+        let (name, text): (&'static str, &'static str) =
+            (Box::leak(Box::from(name)), Box::leak(lines::mark(name, text).into_boxed_str()));
         environment.add_template(name, text).map_err(|e| Error::bad_option(lines::blame(&e)))?;
     }
     Ok(Box::leak(Box::new(environment)))
 }
 
-/// Puts these templates, (name below shaders/, text), in the place of those that are in force on this thread, and tells which of the variants that `filter`
-/// lets through have another text now. Bindings, constants and the table of variants stay those of the build.
+/// Puts these templates, (name below shaders/, text), in the place of those that are in force on this thread, and tells
+/// which of the variants that `filter` lets through have another text now. Bindings, constants and the table of
+/// variants stay those of the build.
 ///
 /// # Errors
 /// [`crate::ErrorKind::BadOption`], naming file and line, where one does not parse or render: then the old ones stay.
 pub fn replace(templates: &[(String, String)], filter: impl Fn(&Variant) -> bool) -> Result<Vec<&'static Variant>> {
     let text = |variant: &Variant| variant.render(true, true, false).map(|text| lines::strip(&text));
-    let before: Vec<(&'static Variant, String)> = all().iter().filter(|v| filter(v)).map(|v| Ok((v, text(v)?))).collect::<Result<_>>()?;
+    let before: Vec<(&'static Variant, String)> =
+        all().iter().filter(|v| filter(v)).map(|v| Ok((v, text(v)?))).collect::<Result<_>>()?;
     let new = made(templates.iter().map(|(name, text)| (name.as_str(), text.as_str())))?;
     let old = REPLACED.replace(Some(new));
     let mut changed = Vec::new();
@@ -72,7 +78,9 @@ mod tests {
     use super::*;
 
     fn templates_with(name: &str, from: &str, to: &str) -> Vec<(String, String)> {
-        let edit = |(n, text): &(&str, &str)| ((*n).to_owned(), if *n == name { text.replacen(from, to, 1) } else { (*text).to_owned() });
+        let edit = |(n, text): &(&str, &str)| {
+            ((*n).to_owned(), if *n == name { text.replacen(from, to, 1) } else { (*text).to_owned() })
+        };
         let edited: Vec<_> = TEMPLATES.iter().map(edit).collect();
         assert!(edited.iter().zip(TEMPLATES).any(|(now, before)| now.1 != before.1), "{name} has no {from}");
         edited
@@ -80,7 +88,8 @@ mod tests {
 
     #[test]
     fn templates_can_be_replaced_and_mistakes_are_told_by_file_and_line() {
-        let built: Vec<(String, String)> = TEMPLATES.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        let built: Vec<(String, String)> =
+            TEMPLATES.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
         assert!(replace(&built, |_| true).unwrap().is_empty(), "nothing has changed");
 
         let changed = replace(&templates_with("embed.wgsl", "v[c] * SCALE", "v[c] * SCALE * 2.0"), |_| true).unwrap();
@@ -89,11 +98,18 @@ mod tests {
 
         // A comment changes nothing, though every line stands one lower.
         replace(&built, |_| true).unwrap();
-        assert!(replace(&templates_with("embed.wgsl", "override D", "// Another line.\noverride D"), |_| true).unwrap().is_empty());
+        assert!(
+            replace(&templates_with("embed.wgsl", "override D", "// Another line.\noverride D"), |_| true)
+                .unwrap()
+                .is_empty()
+        );
 
-        for (from, to) in [("{{ workgroup }}", "{{ workgroups }}"), ("{% include \"common/state.wgsl\" %}", "{% include %}")] {
+        for (from, to) in
+            [("{{ workgroup }}", "{{ workgroups }}"), ("{% include \"common/state.wgsl\" %}", "{% include %}")]
+        {
             let wrong = templates_with("embed.wgsl", from, to);
-            let line = wrong.iter().find(|t| t.0 == "embed.wgsl").unwrap().1.lines().position(|l| l.contains(to)).unwrap() + 1;
+            let line =
+                wrong.iter().find(|t| t.0 == "embed.wgsl").unwrap().1.lines().position(|l| l.contains(to)).unwrap() + 1;
             let error = replace(&wrong, |_| true).unwrap_err();
             assert!(error.message().contains(&format!("shaders/embed.wgsl:{line}")), "{error}");
         }
@@ -118,7 +134,8 @@ mod tests {
             bare.add_template(name, Box::leak(lines::strip(text).into_boxed_str())).unwrap();
         }
         for v in all() {
-            let checked = std::fs::read_to_string(format!("{}/wgsl/{}.{}.wgsl", env!("OUT_DIR"), v.kernel, v.name)).unwrap();
+            let checked =
+                std::fs::read_to_string(format!("{}/wgsl/{}.{}.wgsl", env!("OUT_DIR"), v.kernel, v.name)).unwrap();
             let mut context = v.context();
             context.insert("matrices", false.into());
             let text = bare.get_template(v.template).unwrap().render(context).unwrap();

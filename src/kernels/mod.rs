@@ -1,13 +1,15 @@
-//! The kernel table: one entry per variant of each shader in `shaders/`, assembled, validated and reflected at build time.
+//! The kernel table: one entry per variant of each shader in `shaders/`, assembled, validated and reflected at build
+//! time.
 //!
 //! A kernel is an operation (`matvec`); a variant is one text of it, named by its axis values (`q8_0-q8-sg`). Types,
 //! bindings and the kind of reduction are text; model constants are pipeline overrides; numbers of a dispatch are in
 //! [`State`]. Every kernel has a twin of the same name in [`crate::cpu`], and [`check`] compares the two.
 //!
-//! To add a kernel: write `shaders/NAME.wgsl` and its table in `shaders/variants.toml`, its twin in `src/cpu/NAME.rs` and
-//! its cases in `src/check/NAME.rs`, each with its line in the lists `TWINS` and `CASES`. A shader that breaks a
+//! To add a kernel: write `shaders/NAME.wgsl` and its table in `shaders/variants.toml`, its twin in `src/cpu/NAME.rs`
+//! and its cases in `src/check/NAME.rs`, each with its line in the lists `TWINS` and `CASES`. A shader that breaks a
 //! rule (naga's, or one of the limits that every device keeps) does not build; a kernel without a twin or cases fails a
-//! test. To add a weight type: `shaders/common/weight_TYPE.wgsl`, its name in the axes, its branch in [`crate::blocks::decode`].
+//! test. To add a weight type: `shaders/common/weight_TYPE.wgsl`, its name in the axes, its branch in
+//! [`crate::blocks::decode`].
 
 mod caps;
 #[cfg(feature = "lab")]
@@ -129,7 +131,8 @@ pub struct Variant {
     pub workgroup_bytes: u32,
     /// What one workgroup covers, e.g. (rows of N, rows of T) of a product; (1, 1) where the kernel does not say.
     pub tile: [u32; 2],
-    /// Neighbouring invocations that share a row, by subgroup shuffles where the variant uses subgroups; 0 for kernels without such groups.
+    /// Neighbouring invocations that share a row, by subgroup shuffles where the variant uses subgroups; 0 for kernels
+    /// without such groups.
     pub lanes: u32,
     /// Buffers, by slot.
     pub bindings: &'static [Binding],
@@ -164,21 +167,51 @@ struct Family {
 
 impl Family {
     fn variant(&self, weight: Option<&'static str>) -> Variant {
-        let axes: Vec<_> = weight.map(|weight| ("weight", weight)).into_iter().chain(self.axes.iter().copied()).collect();
+        let axes: Vec<_> =
+            weight.map(|weight| ("weight", weight)).into_iter().chain(self.axes.iter().copied()).collect();
         let name = match axes.iter().map(|axis| axis.1).collect::<Vec<_>>().join("-") {
             name if name.is_empty() => "default".into(),
             name => name,
         };
         // Once a program: the table is never freed.
         let (axes, name) = (axes.leak(), name.leak());
-        let &Self { kernel, template, context, workgroup, workgroup_bytes, tile, lanes, bindings, overrides, subgroups, f16, matrices, .. } = self;
-        Variant { kernel, name, axes, template, context, workgroup, workgroup_bytes, tile, lanes, bindings, overrides, subgroups, f16, matrices }
+        let &Self {
+            kernel,
+            template,
+            context,
+            workgroup,
+            workgroup_bytes,
+            tile,
+            lanes,
+            bindings,
+            overrides,
+            subgroups,
+            f16,
+            matrices,
+            ..
+        } = self;
+        Variant {
+            kernel,
+            name,
+            axes,
+            template,
+            context,
+            workgroup,
+            workgroup_bytes,
+            tile,
+            lanes,
+            bindings,
+            overrides,
+            subgroups,
+            f16,
+            matrices,
+        }
     }
 }
 
 impl Variant {
-    /// The text to compile. Browsers want `enable subgroups;`, which naga, the compiler of the native build, rejects. `native_halves`:
-    /// unpack2x16float keeps subnormals.
+    /// The text to compile. Browsers want `enable subgroups;`, which naga, the compiler of the native build, rejects.
+    /// `native_halves`: unpack2x16float keeps subnormals.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Internal`] where the template does not render: the build did render it.
@@ -186,24 +219,33 @@ impl Variant {
         self.render(browser, native_halves, false)
     }
 
-    /// As [`Variant::wgsl`]; `emulated`: with subgroups emulated in workgroup memory, which only builds with the feature `lab` can.
+    /// As [`Variant::wgsl`]; `emulated`: with subgroups emulated in workgroup memory, which only builds with the
+    /// feature `lab` can.
     pub(crate) fn render(&self, browser: bool, native_halves: bool, emulated: bool) -> Result<String> {
         let subgroups = if self.subgroups && browser && !emulated { "enable subgroups;\n" } else { "" };
         let f16 = if self.f16 { "enable f16;\n" } else { "" };
-        let matrices = if self.matrices && browser { "enable subgroups;\nenable chromium_experimental_subgroup_matrix;\n" } else { "" };
+        let matrices = if self.matrices && browser {
+            "enable subgroups;\nenable chromium_experimental_subgroup_matrix;\n"
+        } else {
+            ""
+        };
         let mut context = self.context();
         context.insert("matrices", (self.matrices && browser).into());
         if emulated {
             context.insert("emulated", "_emulated".into());
         }
-        let source = templates().get_template(self.template).and_then(|t| t.render(context)).map_err(|e| failed(self, &e))?;
+        let source =
+            templates().get_template(self.template).and_then(|t| t.render(context)).map_err(|e| failed(self, &e))?;
         Ok(format!("{subgroups}{f16}{matrices}const NATIVE_HALVES = {native_halves};\n{source}"))
     }
 
     /// What every text of it is rendered with.
     fn context(&self) -> BTreeMap<&'static str, Value> {
         let numbers = self.context.iter().map(|(key, value)| (*key, value.into()));
-        numbers.chain(self.axes.iter().map(|(axis, value)| (*axis, Value::from(*value)))).chain([("kernel", self.kernel.into())]).collect()
+        numbers
+            .chain(self.axes.iter().map(|(axis, value)| (*axis, Value::from(*value))))
+            .chain([("kernel", self.kernel.into())])
+            .collect()
     }
 
     /// What a device lacks to run this variant.
@@ -252,7 +294,9 @@ impl Variant {
             };
             let fits = match o.ty {
                 OverrideType::U32 => value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(value),
-                OverrideType::I32 => value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(value),
+                OverrideType::I32 => {
+                    value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(value)
+                }
                 OverrideType::F32 => value.is_finite() && value.abs() <= f64::from(f32::MAX),
                 OverrideType::Bool => *value == 0.0 || *value == 1.0,
             };
@@ -308,20 +352,27 @@ pub fn all() -> &'static [Variant] {
 pub fn variants(kernel: &str) -> impl Iterator<Item = &'static Variant> {
     // Variants of a kernel are adjacent in the table.
     static OF: OnceLock<HashMap<&str, &[Variant]>> = OnceLock::new();
-    let of = OF.get_or_init(|| all().chunk_by(|a, b| a.kernel == b.kernel).map(|variants| (variants[0].kernel, variants)).collect());
+    let of = OF.get_or_init(|| {
+        all().chunk_by(|a, b| a.kernel == b.kernel).map(|variants| (variants[0].kernel, variants)).collect()
+    });
     of.get(kernel).copied().unwrap_or_default().iter()
 }
 
 /// The variant with exactly these axis values.
 ///
 /// # Errors
-/// [`crate::ErrorKind::UnknownKernel`], listing what exists, where the kernel, an axis or a value does not exist, an axis
-/// is missing or the combination is excluded.
+/// [`crate::ErrorKind::UnknownKernel`], listing what exists, where the kernel, an axis or a value does not exist, an
+/// axis is missing or the combination is excluded.
 pub fn find(kernel: &str, axes: &[(&str, &str)]) -> Result<&'static Variant> {
-    variants(kernel).find(|v| v.axes.len() == axes.len() && axes.iter().all(|(name, value)| v.axis(name) == Some(value))).ok_or_else(|| {
-        let wanted: Vec<String> = axes.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        unknown(kernel, &format!("with {}", if wanted.is_empty() { "no axes".to_owned() } else { wanted.join(", ") }))
-    })
+    variants(kernel)
+        .find(|v| v.axes.len() == axes.len() && axes.iter().all(|(name, value)| v.axis(name) == Some(value)))
+        .ok_or_else(|| {
+            let wanted: Vec<String> = axes.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            unknown(
+                kernel,
+                &format!("with {}", if wanted.is_empty() { "no axes".to_owned() } else { wanted.join(", ") }),
+            )
+        })
 }
 
 /// The variant of this name, as the command line writes it: `--kernel matvec=q8_0-q8-sg`.
@@ -339,7 +390,11 @@ fn unknown(kernel: &str, wanted: &str) -> Error {
     };
     let axes: Vec<&str> = example.axes.iter().map(|a| a.0).collect();
     let names: Vec<&str> = variants(kernel).map(|v| v.name).collect();
-    Error::unknown_kernel(format!("kernel {kernel} has no variant {wanted}; its variants ({}) are {}", axes.join("-"), names.join(", ")))
+    Error::unknown_kernel(format!(
+        "kernel {kernel} has no variant {wanted}; its variants ({}) are {}",
+        axes.join("-"),
+        names.join(", ")
+    ))
 }
 
 #[cfg(test)]
@@ -367,7 +422,14 @@ mod tests {
         ] {
             assert_eq!(lines::mixed(good), None);
         }
-        for bad in ["let a = b << 4u | c;", "x = a + (b) << 1u;", "f(a, b | c & d)", "if (a & b == 0u) {", "return a << b >> c;", "x[a >> 1u + b] = 0u;"] {
+        for bad in [
+            "let a = b << 4u | c;",
+            "x = a + (b) << 1u;",
+            "f(a, b | c & d)",
+            "if (a & b == 0u) {",
+            "return a << b >> c;",
+            "x[a >> 1u + b] = 0u;",
+        ] {
             assert_eq!(lines::mixed(bad), Some(bad));
         }
     }
@@ -380,9 +442,15 @@ mod tests {
             // Lane f16 is only for devices with shader-f16.
             let least = Caps { features: if v.f16 { vec!["shader-f16".into()] } else { Vec::new() }, ..Caps::least() };
             // What matrix units do, `matmul` does without them.
-            assert!(v.matrices || variants(v.kernel).any(|other| axes(other) == axes(v) && other.lacks(&least).is_none()), "{v}");
+            assert!(
+                v.matrices || variants(v.kernel).any(|other| axes(other) == axes(v) && other.lacks(&least).is_none()),
+                "{v}"
+            );
             let wide = v.workgroup.iter().product::<u32>() > 256;
-            assert!(!wide || variants(v.kernel).any(|o| axes(o) == axes(v) && o.subgroups && o.lanes < v.lanes), "{v} has no narrower sibling");
+            assert!(
+                !wide || variants(v.kernel).any(|o| axes(o) == axes(v) && o.subgroups && o.lanes < v.lanes),
+                "{v} has no narrower sibling"
+            );
             let storage = v.bindings.iter().filter(|b| b.kind != BindingKind::Uniform).count();
             assert!(storage <= 8, "{v}: {storage} storage buffers");
             assert!(v.workgroup_bytes <= 16_384, "{v}: {} bytes of workgroup memory", v.workgroup_bytes);
@@ -434,7 +502,9 @@ mod tests {
         let needed = v.overrides.iter().find(|o| o.default.is_none()).unwrap().name;
         let others: Vec<(&str, f64)> = all.iter().copied().filter(|o| o.0 != needed).collect();
         assert!(v.check_overrides(&others).unwrap_err().message().contains(needed));
-        assert!(v.check_overrides(&[all.clone(), vec![("NOPE", 1.0)]].concat()).unwrap_err().message().contains("NOPE"));
+        assert!(
+            v.check_overrides(&[all.clone(), vec![("NOPE", 1.0)]].concat()).unwrap_err().message().contains("NOPE")
+        );
         let fraction: Vec<(&str, f64)> = all.iter().map(|o| (o.0, 0.5)).collect();
         v.check_overrides(&fraction).unwrap_err();
     }

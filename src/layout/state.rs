@@ -39,13 +39,16 @@ impl Kv {
         }
     }
 
-    /// The buffers of a layer's cache, by their bindings, and the bytes of what they hold of a head of `e` elements at a position.
+    /// The buffers of a layer's cache, by their bindings, and the bytes of what they hold of a head of `e` elements at
+    /// a position.
     pub fn buffers(self, e: usize) -> Vec<(&'static str, u64)> {
         let (eight, block) = (e.next_multiple_of(8) as u64, e.next_multiple_of(BLOCK) as u64);
         match self {
             Self::F32 => vec![("kc", eight * 4), ("vc", eight * 4)],
             Self::F16 => vec![("kc", eight * 2), ("vc", eight * 2)],
-            Self::Q8 => vec![("kc", block), ("vc", block), ("ks", block / BLOCK as u64 * 4), ("vs", block / BLOCK as u64 * 4)],
+            Self::Q8 => {
+                vec![("kc", block), ("vc", block), ("ks", block / BLOCK as u64 * 4), ("vs", block / BLOCK as u64 * 4)]
+            }
         }
     }
 }
@@ -76,9 +79,12 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Positions that a cache of `sizes` holds for a layer with a window: the window's and those of a pass, or of a step with drafts, beside it.
+    /// Positions that a cache of `sizes` holds for a layer with a window: the window's and those of a pass, or of a
+    /// step with drafts, beside it.
     pub(crate) fn positions(sizes: Sizes, window: Option<u32>) -> u32 {
-        window.map_or(sizes.capacity, |w| w.saturating_add(sizes.rows.max(FEW_ROWS)).next_multiple_of(64).min(sizes.capacity))
+        window.map_or(sizes.capacity, |w| {
+            w.saturating_add(sizes.rows.max(FEW_ROWS)).next_multiple_of(64).min(sizes.capacity)
+        })
     }
 
     /// Bytes of one sequence.

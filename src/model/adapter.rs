@@ -60,11 +60,14 @@ pub struct FittedAdapter {
 /// Finds what an adapter's modules are in a model.
 ///
 /// # Errors
-/// `UNSUPPORTED_MODEL` where it touches what cannot be adapted, `BAD_MODEL` where it was made for another architecture or other shapes.
+/// `UNSUPPORTED_MODEL` where it touches what cannot be adapted, `BAD_MODEL` where it was made for another architecture
+/// or other shapes.
 pub fn fit(model: &dyn Model, adapter: Adapter) -> Result<FittedAdapter> {
     let config = model.config();
     if config.pooling.is_some() {
-        return Err(Error::unsupported("adapters: this model makes embeddings or judges documents, and does not write; merge the adapter into it with PEFT"));
+        return Err(Error::unsupported(
+            "adapters: this model makes embeddings or judges documents, and does not write; merge the adapter into it with PEFT",
+        ));
     }
     if let Some(of) = adapter.architecture.as_deref().filter(|of| *of != config.architecture) {
         return Err(other(&format!("it was made for architecture {of}, and this model is {}", config.architecture)));
@@ -81,7 +84,11 @@ pub fn fit(model: &dyn Model, adapter: Adapter) -> Result<FittedAdapter> {
     let mut tensors = IndexMap::new();
     for (name, module) in &adapter.modules {
         let is = |place: &&Adaptable| {
-            if adapter.gguf { place.gguf == *name } else { place.hf == *name || name.ends_with(&format!(".{}", place.hf)) }
+            if adapter.gguf {
+                place.gguf == *name
+            } else {
+                place.hf == *name || name.ends_with(&format!(".{}", place.hf))
+            }
         };
         let found = places.iter().find(is).and_then(|place| Some((place, *shapes.get(place.tensor.as_str())?)));
         let Some((place, (n, k))) = found else { return Err(unknown(name, places, config.layers.len())) };

@@ -148,8 +148,15 @@ pub struct LayerKind {
 
 impl LayerKind {
     /// What most layers of most models are.
-    pub const USUAL: Self =
-        Self { window: None, rope: 0, mixer: MixerKind::Attention, feed_forward: FeedForwardKind::One, heads: None, ff: None, keys_are_values: false };
+    pub const USUAL: Self = Self {
+        window: None,
+        rope: 0,
+        mixer: MixerKind::Attention,
+        feed_forward: FeedForwardKind::One,
+        heads: None,
+        ff: None,
+        keys_are_values: false,
+    };
 }
 
 /// A layer's feed-forward network.
@@ -286,7 +293,8 @@ pub struct Stored {
     pub by_key_heads: bool,
     /// Matrices are `[K, N]`.
     pub transposed: bool,
-    /// llama.cpp's files have rows of queries and keys in another order than transformers': what rotates together are neighbours.
+    /// llama.cpp's files have rows of queries and keys in another order than transformers': what rotates together are
+    /// neighbours.
     pub reordered: bool,
 }
 
@@ -297,15 +305,19 @@ impl ModelConfig {
         self.ropes[0].interleaved = keys.is_gguf();
     }
 
-    /// What most architectures say in the same words; `eps` are the two names of the norms' epsilon. Llama's choices stand for the rest.
+    /// What most architectures say in the same words; `eps` are the two names of the norms' epsilon. Llama's choices
+    /// stand for the rest.
     pub fn read(keys: &Keys<'_>, architecture: &'static str, eps: (&str, &str)) -> Result<Self> {
-        let (width, h) = (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
+        let (width, h) =
+            (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
         let e = match keys.size("attention.key_length", "head_dim")? {
             Some(e) => e,
             None if width.is_multiple_of(h) => width / h,
             None => {
                 let key = keys.name("attention.key_length", "head_dim");
-                return Err(Error::bad_model(format!("{h} heads do not divide the width {width}, and {key} is missing")));
+                return Err(Error::bad_model(format!(
+                    "{h} heads do not divide the width {width}, and {key} is missing"
+                )));
             }
         };
         if keys.size("attention.value_length", "")?.is_some_and(|v| v != e) {
@@ -318,7 +330,9 @@ impl ModelConfig {
         };
         let context = match keys.size("context_length", "max_position_embeddings")? {
             Some(n) => n,
-            None if keys.is_gguf() => return Err(Error::bad_model(format!("{architecture}.context_length is missing"))),
+            None if keys.is_gguf() => {
+                return Err(Error::bad_model(format!("{architecture}.context_length is missing")));
+            }
             None => 2048,
         };
         let layers = keys.layers()?;
@@ -336,10 +350,20 @@ impl ModelConfig {
             drawn: vocab,
             context: context as u32,
             ropes: vec![Rope::read(keys, e, context)?],
-            eps: keys.number(eps.0, eps.1)?.ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(eps.0, eps.1))))?,
+            eps: keys
+                .number(eps.0, eps.1)?
+                .ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(eps.0, eps.1))))?,
             // Where both are there, transformers reads the other key.
-            mlp: Mlp::gated(keys.text("", "hidden_act")?.filter(|_| !keys.has("hidden_activation")).map_or(Ok(Activation::Silu), activation)?),
-            tied: if keys.is_gguf() { None } else { Some(keys.flag("", "tie_word_embeddings")?.or(keys.outer_flag("tie_word_embeddings")).unwrap_or(false)) },
+            mlp: Mlp::gated(
+                keys.text("", "hidden_act")?
+                    .filter(|_| !keys.has("hidden_activation"))
+                    .map_or(Ok(Activation::Silu), activation)?,
+            ),
+            tied: if keys.is_gguf() {
+                None
+            } else {
+                Some(keys.flag("", "tie_word_embeddings")?.or(keys.outer_flag("tie_word_embeddings")).unwrap_or(false))
+            },
             ..Self::plain(architecture, width, ff, heads, layers)
         })
     }
@@ -431,8 +455,14 @@ impl ModelConfig {
         })
     }
 
-    /// Windows for the layers whose entry of `layer_types` is `sliding_attention`, or where there is no such key those that `slides` names.
-    pub fn set_windows(&mut self, keys: &Keys<'_>, window: Option<usize>, slides: impl Fn(usize) -> bool) -> Result<()> {
+    /// Windows for the layers whose entry of `layer_types` is `sliding_attention`, or where there is no such key those
+    /// that `slides` names.
+    pub fn set_windows(
+        &mut self,
+        keys: &Keys<'_>,
+        window: Option<usize>,
+        slides: impl Fn(usize) -> bool,
+    ) -> Result<()> {
         // The oldest word is Granite's.
         let known = [("sliding_attention", true), ("full_attention", false), ("attention", false)];
         let types = keys.kinds("layer_types", self.layers.len(), &known)?;
@@ -454,9 +484,18 @@ impl ModelConfig {
     /// Has the layers that do not attend mix positions otherwise.
     pub fn mix(&mut self, attends: &[bool], otherwise: MixerKind) -> Result<()> {
         if attends.len() != self.layers.len() {
-            return Err(Error::bad_model(format!("{}: {} layers, and kinds of {}", self.architecture, self.layers.len(), attends.len())));
+            return Err(Error::bad_model(format!(
+                "{}: {} layers, and kinds of {}",
+                self.architecture,
+                self.layers.len(),
+                attends.len()
+            )));
         }
-        self.layers.iter_mut().zip(attends).filter(|(_, attends)| !**attends).for_each(|(layer, _)| layer.mixer = otherwise);
+        self.layers
+            .iter_mut()
+            .zip(attends)
+            .filter(|(_, attends)| !**attends)
+            .for_each(|(layer, _)| layer.mixer = otherwise);
         Ok(())
     }
 
@@ -497,12 +536,20 @@ impl ModelConfig {
         if !self.width.is_multiple_of(4) {
             return wrong(format!("width {}; this version runs multiples of 4", self.width));
         }
-        for (name, x) in [("epsilon of the norms", self.eps), ("scale of the scores", self.score_scale), ("cap of the scores", self.score_cap)] {
+        for (name, x) in [
+            ("epsilon of the norms", self.eps),
+            ("scale of the scores", self.score_scale),
+            ("cap of the scores", self.score_cap),
+        ] {
             if !(x.is_finite() && x >= 0.0) {
                 return wrong(format!("{name} is {x}"));
             }
         }
-        for (name, x) in [("scale of the embedding", self.embed_scale), ("scale of the logits", self.logit_scale), ("cap of the logits", self.logit_cap)] {
+        for (name, x) in [
+            ("scale of the embedding", self.embed_scale),
+            ("scale of the logits", self.logit_scale),
+            ("cap of the logits", self.logit_cap),
+        ] {
             if !x.is_finite() {
                 return wrong(format!("{name} is {x}"));
             }
@@ -516,9 +563,17 @@ impl ModelConfig {
             let group = norm.group(*heads);
             let LinearHeads { heads, key_heads, key, value, taps, .. } = *heads;
             if key_heads == 0 || heads == 0 || !heads.is_multiple_of(key_heads) || taps == 0 {
-                return wrong(format!("{heads} heads of linear attention cannot share {key_heads} heads of keys, or {taps} positions of a convolution"));
+                return wrong(format!(
+                    "{heads} heads of linear attention cannot share {key_heads} heads of keys, or {taps} positions of a convolution"
+                ));
             }
-            if key == 0 || !key.is_multiple_of(4) || key > MAX_KEY as usize || value == 0 || !value.is_multiple_of(16) || !group.is_multiple_of(32) {
+            if key == 0
+                || !key.is_multiple_of(4)
+                || key > MAX_KEY as usize
+                || value == 0
+                || !value.is_multiple_of(16)
+                || !group.is_multiple_of(32)
+            {
                 return wrong(format!(
                     "heads of linear attention with keys of {key} and values of {value}, normed by {group}; this version runs keys that are multiples of 4 \
                      up to {MAX_KEY}, values that are multiples of 16, and groups that are multiples of 32"
@@ -533,7 +588,8 @@ impl ModelConfig {
         if self.qk_norm == QkNorm::Late && self.ropes.iter().any(|rope| rope.factor != 1.0) {
             return Err(Error::unsupported("norms of queries and keys after rotations that stretch them"));
         }
-        (0..self.layers.len()).try_for_each(|i| self.ropes.get(self.layers[i].rope).map_or(Ok(()), |rope| rope.check(self.heads_of(i).e)))
+        (0..self.layers.len())
+            .try_for_each(|i| self.ropes.get(self.layers[i].rope).map_or(Ok(()), |rope| rope.check(self.heads_of(i).e)))
     }
 }
 
@@ -544,6 +600,8 @@ pub fn activation(name: &str) -> Result<Activation> {
         "gelu_pytorch_tanh" | "gelu_new" => Ok(Activation::GeluTanh),
         "gelu" => Ok(Activation::Gelu),
         "relu2" => Ok(Activation::ReluSquared),
-        other => Err(Error::unsupported(format!("config.json: activation {other:?}; this version knows silu, gelu, gelu_pytorch_tanh, gelu_new and relu2"))),
+        other => Err(Error::unsupported(format!(
+            "config.json: activation {other:?}; this version knows silu, gelu, gelu_pytorch_tanh, gelu_new and relu2"
+        ))),
     }
 }

@@ -1,5 +1,5 @@
-//! The transformer that all architectures are: layers of attention and a feed-forward network, or experts, around a residual stream. What
-//! differs is data ([`ModelConfig`]).
+//! The transformer that all architectures are: layers of attention and a feed-forward network, or experts, around a
+//! residual stream. What differs is data ([`ModelConfig`]).
 
 use super::adapter::Adaptable;
 use super::config::{Dense, FeedForwardKind, MixerKind, Mixture, ModelConfig, NormKind, Norms};
@@ -13,7 +13,7 @@ use crate::plan::{Act, Builder, Experts, Mlp, Norm, PerLayer, Scores, Stage, Val
 use crate::weights::{Matrix, VectorSource};
 
 pub(super) struct NormWeights {
-    weight: BufferId,       // (D), or (2 D) with those of the norm before it; behind them a number, where there is one
+    weight: BufferId, // (D), or (2 D) with those of the norm before it; behind them a number, where there is one
     bias: Option<BufferId>, // (D), LayerNorm's
     with_post: bool,
     scaled: bool,
@@ -54,9 +54,9 @@ struct ExpertWeights {
     router_norm: Option<NormWeights>,     // where it reads something else than experts
     bias: Option<BufferId>,               // (experts)
     biases: Option<(BufferId, BufferId)>, // (experts 2 F), all gates' first where they do not take turns, and (experts D)
-    up: Matrix,                           // (experts 2 F, D), gates first in each; (experts F, D) where nothing is gated
-    down: Matrix,                         // (experts D, F)
-    shared: Option<(Matrix, Matrix)>,     // up and down of a shared expert, which all rows use
+    up: Matrix,   // (experts 2 F, D), gates first in each; (experts F, D) where nothing is gated
+    down: Matrix, // (experts D, F)
+    shared: Option<(Matrix, Matrix)>, // up and down of a shared expert, which all rows use
 }
 
 pub(super) struct Layer {
@@ -104,7 +104,12 @@ struct Decoder {
 }
 
 /// Checks every tensor of the checkpoint against the configuration and reserves its buffers.
-pub fn open(checkpoint: &Checkpoint, architecture: &'static Architecture, config: ModelConfig, reserve: &mut Reserve<'_>) -> Result<Box<dyn Model>> {
+pub fn open(
+    checkpoint: &Checkpoint,
+    architecture: &'static Architecture,
+    config: ModelConfig,
+    reserve: &mut Reserve<'_>,
+) -> Result<Box<dyn Model>> {
     Ok(Box::new(Decoder::reserve(config, Tensors::of(checkpoint, architecture, reserve))?.0))
 }
 
@@ -123,7 +128,10 @@ impl Decoder {
         let table = t.named(("token_embd", None), "weight", &[v, d]);
         let embed = t.matrix("token_embd".into(), vec![Rows::all(table.clone())], d, 1, None)?;
         if !own && config.tied == Some(false) && config.pooling.is_none() {
-            return Err(Error::bad_model(format!("tensor {} is missing and the configuration does not tie it to the embedding", head.name)));
+            return Err(Error::bad_model(format!(
+                "tensor {} is missing and the configuration does not tie it to the embedding",
+                head.name
+            )));
         }
         let head = match (config.pooling, config.answers) {
             (Some(Pooling::Rank), answers) if config.dense.is_empty() => {
@@ -157,17 +165,38 @@ impl Decoder {
                 Some(t.matrix("token_types".into(), vec![Rows::all(table)], d, 1, None)?)
             }
         };
-        let embed_norm = if config.encoder.embed_norm { Some(norm(&mut t, &config, ("token_embd_norm", None), 1.0)?) } else { None };
+        let embed_norm =
+            if config.encoder.embed_norm { Some(norm(&mut t, &config, ("token_embd_norm", None), 1.0)?) } else { None };
         let per_layer = config.per_layer.map(|p| PerLayerTable::reserve(&mut t, &config, p)).transpose()?;
         let scale = if config.pooling.is_some_and(Pooling::embeds) { 1.0 } else { config.logit_scale as f32 };
-        let norm = if config.norms == Norms::Behind { None } else { Some(norm(&mut t, &config, ("output_norm", None), scale)?) };
+        let norm = if config.norms == Norms::Behind {
+            None
+        } else {
+            Some(norm(&mut t, &config, ("output_norm", None), scale)?)
+        };
         let layers = (0..config.layers.len()).map(|i| Layer::reserve(&mut t, &config, i)).collect::<Result<_>>()?;
         let mut k = d;
-        let dense = config.dense.iter().map(|of| dense(&mut t, of, std::mem::replace(&mut k, of.n))).collect::<Result<_>>()?;
+        let dense =
+            config.dense.iter().map(|of| dense(&mut t, of, std::mem::replace(&mut k, of.n))).collect::<Result<_>>()?;
         let left_out = t.check_all_used(&config)?;
         config.tied = Some(!own);
         let (gguf, adaptable) = (t.names.gguf(), t.adaptable(&config));
-        let decoder = Self { config, embed, positions, types, embed_norm, per_layer, layers, norm, head, dense, left_out, gguf, adaptable, vectors: t.vectors };
+        let decoder = Self {
+            config,
+            embed,
+            positions,
+            types,
+            embed_norm,
+            per_layer,
+            layers,
+            norm,
+            head,
+            dense,
+            left_out,
+            gguf,
+            adaptable,
+            vectors: t.vectors,
+        };
         Ok((decoder, t.listed))
     }
 }
@@ -175,7 +204,11 @@ impl Decoder {
 /// A product of what stands for a text, which has `k` numbers.
 fn dense(t: &mut Tensors<'_, '_>, &Dense { part, n, bias, .. }: &Dense, k: usize) -> Result<Matrix> {
     let at = (part, None);
-    let bias = if bias { Some(t.vector(format!("{part}.bias"), vec![(Some(t.named(at, "bias", &[n])), n)], 0.0, 1.0, 0)?) } else { None };
+    let bias = if bias {
+        Some(t.vector(format!("{part}.bias"), vec![(Some(t.named(at, "bias", &[n])), n)], 0.0, 1.0, 0)?)
+    } else {
+        None
+    };
     let weight = t.named(at, "weight", &[n, k]);
     t.matrix(part.into(), vec![Rows::all(weight)], k, 1, bias)
 }
@@ -187,15 +220,34 @@ pub(super) fn norm(t: &mut Tensors<'_, '_>, c: &ModelConfig, place: Place, scale
         t.vector(tensor.name.clone(), vec![(there.then_some(tensor), c.width)], offset, scale, 0)
     };
     let weight = vector("weight", c.norm_offset)?;
-    Ok(NormWeights { weight, bias: (c.norm == NormKind::Layer).then(|| vector("bias", 0.0)).transpose()?, with_post: false, scaled: false, plain: false })
+    Ok(NormWeights {
+        weight,
+        bias: (c.norm == NormKind::Layer).then(|| vector("bias", 0.0)).transpose()?,
+        with_post: false,
+        scaled: false,
+        plain: false,
+    })
 }
 
-/// A norm's weights, and behind them those of the norm before it, which decode does at the same time, and a layer's number where it ends there.
-fn norm_with(t: &mut Tensors<'_, '_>, c: &ModelConfig, place: Place, before: Place, ends: Option<usize>) -> Result<NormWeights> {
+/// A norm's weights, and behind them those of the norm before it, which decode does at the same time, and a layer's
+/// number where it ends there.
+fn norm_with(
+    t: &mut Tensors<'_, '_>,
+    c: &ModelConfig,
+    place: Place,
+    before: Place,
+    ends: Option<usize>,
+) -> Result<NormWeights> {
     let mut parts: Vec<_> = [place, before].map(|place| (Some(t.named(place, "weight", &[c.width])), c.width)).into();
     parts.extend(ends.into_iter().flat_map(|layer| scale_of(t, c, layer)));
     let label = t.named(place, "weight", &[]).name;
-    Ok(NormWeights { weight: t.vector(label, parts, c.norm_offset, 1.0, 2 * c.width + 4)?, bias: None, with_post: true, scaled: false, plain: false })
+    Ok(NormWeights {
+        weight: t.vector(label, parts, c.norm_offset, 1.0, 2 * c.width + 4)?,
+        bias: None,
+        with_post: true,
+        scaled: false,
+        plain: false,
+    })
 }
 
 /// The weights of a layer's last norm, and the number that it ends with.
@@ -236,7 +288,13 @@ impl PerLayerWeights {
     fn reserve(layer: &mut Reserving<'_, '_, '_>, p: usize) -> Result<Self> {
         let (c, i, d) = (layer.c, layer.i, layer.c.width);
         let before = layer.t.named(("post_ffw_norm", Some(i)), "weight", &[d]);
-        let weight = layer.t.vector(format!("blk.{i}.inp_gate.norm"), vec![(None, d), (Some(before), d), (None, 4)], 0.0, 1.0, 0)?;
+        let weight = layer.t.vector(
+            format!("blk.{i}.inp_gate.norm"),
+            vec![(None, d), (Some(before), d), (None, 4)],
+            0.0,
+            1.0,
+            0,
+        )?;
         layer.t.fill(0, 1.0);
         layer.t.fill(2, (i * p) as f32);
         Ok(Self {
@@ -254,7 +312,9 @@ impl Layer {
         let kind = c.layers[i];
         let before = matches!(c.norms, Norms::Before | Norms::Around);
         let after = c.norms != Norms::Before;
-        let norm_at = |t: &mut Tensors<'_, '_>, there: bool, part| if there { norm(t, c, at(part), 1.0).map(Some) } else { Ok(None) };
+        let norm_at = |t: &mut Tensors<'_, '_>, there: bool, part| {
+            if there { norm(t, c, at(part), 1.0).map(Some) } else { Ok(None) }
+        };
         let around = c.norms == Norms::Around && c.norm == NormKind::Rms;
         let mixes = kind.mixer != MixerKind::None;
         let feeds = kind.feed_forward != FeedForwardKind::None;
@@ -277,7 +337,8 @@ impl Layer {
             true => Some(last_norm(t, c, at("post_ffw_norm"), i)?),
             false => norm_at(t, after && feeds, "post_ffw_norm")?,
         };
-        let per_layer = c.per_layer.map(|p| PerLayerWeights::reserve(&mut Reserving { t: &mut *t, c, i }, p)).transpose()?;
+        let per_layer =
+            c.per_layer.map(|p| PerLayerWeights::reserve(&mut Reserving { t: &mut *t, c, i }, p)).transpose()?;
         Ok(Self { name: format!("blk.{i}"), attn_norm, mixer, post_attn, ffn_norm, feed_forward, post_ffn, per_layer })
     }
 
@@ -296,8 +357,15 @@ impl Layer {
         all
     }
 
-    /// Appends what the layer adds to the residual stream. `numbers`: what each row has for layers, and the words of a row of them.
-    pub(super) fn plan(&self, b: &mut Builder<'_>, c: &ModelConfig, i: usize, numbers: Option<(Value, usize)>) -> Result<()> {
+    /// Appends what the layer adds to the residual stream. `numbers`: what each row has for layers, and the words of a
+    /// row of them.
+    pub(super) fn plan(
+        &self,
+        b: &mut Builder<'_>,
+        c: &ModelConfig,
+        i: usize,
+        numbers: Option<(Value, usize)>,
+    ) -> Result<()> {
         let name = |part: &str| format!("{}.{part}", self.name);
         let attn_norm = self.attn_norm.as_ref().map(|w| norm_of(c, name("attn_norm"), w));
         if let Some((output, x)) = self.mixer.plan(b, c, i, attn_norm.as_ref())? {
@@ -322,13 +390,23 @@ impl Layer {
                 let [before, first, second] = norms.map(|(w, part)| norm_of(c, name(part), w));
                 let post = self.post_ffn.as_ref().map(|w| norm_of(c, name("post_ffw_norm"), w));
                 let post = post.ok_or_else(|| Error::internal("experts beside a network without a norm"))?;
-                b.beside_experts(&name("experts"), (down, x), experts.plan(c, router_norm.as_ref())?, [&before, &first, &second], post)?;
+                b.beside_experts(
+                    &name("experts"),
+                    (down, x),
+                    experts.plan(c, router_norm.as_ref())?,
+                    [&before, &first, &second],
+                    post,
+                )?;
             }
         }
         if let (Some(of), Some((numbers, stride))) = (&self.per_layer, numbers) {
             let norm = norm_of(c, name("inp_gate.norm"), &of.norm);
             let (mlp, gate, output) = (Mlp { gated: false, ..c.mlp }, &of.gate, &of.output);
-            b.per_layer(&name("per_layer"), PerLayer { numbers, stride, norm: &norm, mlp, gate, output }, norm_of(c, name("post_norm"), &of.post))?;
+            b.per_layer(
+                &name("per_layer"),
+                PerLayer { numbers, stride, norm: &norm, mlp, gate, output },
+                norm_of(c, name("post_norm"), &of.post),
+            )?;
         }
         Ok(())
     }
@@ -355,14 +433,16 @@ fn feed_forward(mut layer: Reserving<'_, '_, '_>) -> Result<FeedForward> {
     }
     let f = c.layers[i].ff.unwrap_or(c.ff);
     let up = gate_up(layer.t, c, f);
-    let (up, down) = (layer.matrix("gate_up", &up, d, c.biases.ff)?, layer.matrix("down", &[("ffn_down", d)], f, c.biases.ff)?);
+    let (up, down) =
+        (layer.matrix("gate_up", &up, d, c.biases.ff)?, layer.matrix("down", &[("ffn_down", d)], f, c.biases.ff)?);
     if kind == FeedForwardKind::One {
         return Ok(FeedForward::One { up, down });
     }
     let mut experts = experts(&mut layer)?;
     // What the router reads is normed with weights of its own.
     let scale = layer.t.named(("ffn_gate_inp.scale", Some(i)), "", &[d]);
-    let weight = layer.t.vector(format!("blk.{i}.router.norm"), vec![(Some(scale), d)], 0.0, (d as f32).sqrt().recip(), 0)?;
+    let weight =
+        layer.t.vector(format!("blk.{i}.router.norm"), vec![(Some(scale), d)], 0.0, (d as f32).sqrt().recip(), 0)?;
     experts.router_norm = Some(NormWeights { weight, bias: None, with_post: false, scaled: false, plain: false });
     let mut norm_of = |part| norm(layer.t, c, (part, Some(i)), 1.0);
     let norms = [norm_of("pre_ffw_norm_2")?, norm_of("post_ffw_norm_1")?, norm_of("post_ffw_norm_2")?];
@@ -379,7 +459,13 @@ fn experts(layer: &mut Reserving<'_, '_, '_>) -> Result<ExpertWeights> {
     // Of expert x: rows of a list of all experts, or a tensor of its own.
     let rows = |t: &Tensors<'_, '_>, x: usize, part: &'static str, rows: usize, k: usize| {
         if stored.each_expert {
-            return Rows::all(Listed { name: t.names.expert(i, part, x), shape: vec![rows, k], part, layer: Some(i), transposed: false });
+            return Rows::all(Listed {
+                name: t.names.expert(i, part, x),
+                shape: vec![rows, k],
+                part,
+                layer: Some(i),
+                transposed: false,
+            });
         }
         Rows { tensor: t.named(at(part), "weight", &[n, rows, k]), first: x * rows, rows }
     };
@@ -402,7 +488,11 @@ fn experts(layer: &mut Reserving<'_, '_, '_>) -> Result<ExpertWeights> {
     let bias = match routing.scores {
         Scores::Softmax => None,
         Scores::Sigmoid { .. } | Scores::Scaled => {
-            let bias = if routing.scores == Scores::Scaled { t.named(at("ffn_down_exps.scale"), "", &[n]) } else { t.named(at("exp_probs_b"), "bias", &[n]) };
+            let bias = if routing.scores == Scores::Scaled {
+                t.named(at("ffn_down_exps.scale"), "", &[n])
+            } else {
+                t.named(at("exp_probs_b"), "bias", &[n])
+            };
             Some(t.vector(format!("blk.{i}.router.bias"), vec![(Some(bias), n)], 0.0, 1.0, 0)?)
         }
     };
@@ -414,7 +504,10 @@ fn experts(layer: &mut Reserving<'_, '_, '_>) -> Result<ExpertWeights> {
                 (true, false) => &[("ffn_gate_shexp", f), ("ffn_up_shexp", f)],
                 (false, _) => &[("ffn_up_shexp", f)],
             };
-            Some((layer.matrix("shared_up", up, d, false)?, layer.matrix("shared_down", &[("ffn_down_shexp", d)], f, false)?))
+            Some((
+                layer.matrix("shared_up", up, d, false)?,
+                layer.matrix("shared_down", &[("ffn_down_shexp", d)], f, false)?,
+            ))
         }
     };
     Ok(ExpertWeights { router, router_norm: None, bias, biases: biases.map(|(_, of)| of), up, down, shared })
@@ -429,13 +522,30 @@ impl ExpertWeights {
         let Self { router, bias, biases, up, down, shared, .. } = self;
         let routing = c.experts.ok_or_else(|| Error::internal("experts without their sizes"))?.routing;
         let shared = shared.as_ref().map(|(up, down)| (up, down));
-        Ok(Experts { routing, mlp: c.mlp, router, router_norm, bias: *bias, up, down, biases: *biases, interleaved: c.stored.interleaved, shared })
+        Ok(Experts {
+            routing,
+            mlp: c.mlp,
+            router,
+            router_norm,
+            bias: *bias,
+            up,
+            down,
+            biases: *biases,
+            interleaved: c.stored.interleaved,
+            shared,
+        })
     }
 }
 
 /// Biases of the router, and of the products of all experts.
-fn expert_biases(t: &mut Tensors<'_, '_>, i: usize, [n, f, d]: [usize; 3], fused: bool) -> Result<(BufferId, (BufferId, BufferId))> {
-    let up: &[_] = if fused { &[("ffn_gate_up_exps_bias", 2 * f)] } else { &[("ffn_gate_exps", f), ("ffn_up_exps", f)] };
+fn expert_biases(
+    t: &mut Tensors<'_, '_>,
+    i: usize,
+    [n, f, d]: [usize; 3],
+    fused: bool,
+) -> Result<(BufferId, (BufferId, BufferId))> {
+    let up: &[_] =
+        if fused { &[("ffn_gate_up_exps_bias", 2 * f)] } else { &[("ffn_gate_exps", f), ("ffn_up_exps", f)] };
     let mut vector = |label: &str, parts: &[(&'static str, usize)], count: Option<usize>| {
         let of = |&(part, rows): &(&'static str, usize)| {
             let shape = count.into_iter().chain([rows]).collect::<Vec<_>>();
@@ -518,7 +628,10 @@ impl Model for Decoder {
             Some(PerLayerTable { table, projection, norm, p }) => {
                 // The projection of a width's numbers would be divided by the width's root: its norm's epsilon says so.
                 let norm = (*norm, c.eps * c.width as f64);
-                Some((b.per_layer_numbers("per_layer", table, (*p as f64).sqrt() * HALF_POWER, projection, norm, *p)?, stride(table.k)))
+                Some((
+                    b.per_layer_numbers("per_layer", table, (*p as f64).sqrt() * HALF_POWER, projection, norm, *p)?,
+                    stride(table.k),
+                ))
             }
         };
         let tail = if c.pooling.is_some() { self.layers.len() } else { c.tail() };
@@ -550,7 +663,8 @@ impl Model for Decoder {
     }
 }
 
-/// Adds what a product makes of `x` to the residual stream: its norm, or (`Norms::Behind`) as it is, before the stream becomes its norm.
+/// Adds what a product makes of `x` to the residual stream: its norm, or (`Norms::Behind`) as it is, before the stream
+/// becomes its norm.
 fn add(b: &mut Builder<'_>, c: &ModelConfig, matrix: &Matrix, x: Act, norm: Option<Norm>) -> Result<()> {
     match norm {
         Some(norm) if c.norms == Norms::Behind => {
@@ -563,5 +677,14 @@ fn add(b: &mut Builder<'_>, c: &ModelConfig, matrix: &Matrix, x: Act, norm: Opti
 
 pub(super) fn norm_of(c: &ModelConfig, name: String, w: &NormWeights) -> Norm {
     let center = c.norm == NormKind::Layer;
-    Norm { name, weight: w.weight, bias: w.bias, center, eps: c.eps, with_post: w.with_post, scaled: w.scaled, plain: w.plain }
+    Norm {
+        name,
+        weight: w.weight,
+        bias: w.bias,
+        center,
+        eps: c.eps,
+        with_post: w.with_post,
+        scaled: w.scaled,
+        plain: w.plain,
+    }
 }

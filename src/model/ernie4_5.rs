@@ -5,8 +5,13 @@ use super::keys::Keys;
 use super::{Architecture, names};
 use crate::error::Result;
 
-pub const ERNIE4_5: Architecture =
-    Architecture { file: file!(), gguf: "ernie4_5", hf: &["Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM"], read, names: &names::LLAMA };
+pub const ERNIE4_5: Architecture = Architecture {
+    file: file!(),
+    gguf: "ernie4_5",
+    hf: &["Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM"],
+    read,
+    names: &names::LLAMA,
+};
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "ernie4_5")?;

@@ -1,4 +1,5 @@
-//! EXAONE 4: norms of what a layer adds, and of each head's queries and keys. Where some layers have a window, only these rotate.
+//! EXAONE 4: norms of what a layer adds, and of each head's queries and keys. Where some layers have a window, only
+//! these rotate.
 
 use super::Architecture;
 use super::config::{ModelConfig, NO_ROPE, Norms, QkNorm};
@@ -6,7 +7,8 @@ use super::keys::Keys;
 use super::olmo2;
 use crate::error::Result;
 
-pub const EXAONE4: Architecture = Architecture { file: file!(), gguf: "exaone4", hf: &["Exaone4ForCausalLM"], read, names: &olmo2::NAMES };
+pub const EXAONE4: Architecture =
+    Architecture { file: file!(), gguf: "exaone4", hf: &["Exaone4ForCausalLM"], read, names: &olmo2::NAMES };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "exaone4")?;

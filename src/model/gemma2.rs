@@ -1,4 +1,5 @@
-//! Gemma 2: norms around both halves of a layer, capped scores and logits, a window in every second layer, scaled embeddings.
+//! Gemma 2: norms around both halves of a layer, capped scores and logits, a window in every second layer, scaled
+//! embeddings.
 
 use serde_json::json;
 
@@ -10,10 +11,15 @@ use super::names::{self, TensorNames};
 use crate::error::Result;
 use crate::plan::Activation;
 
-pub const GEMMA2: Architecture = Architecture { file: file!(), gguf: "gemma2", hf: &["Gemma2ForCausalLM"], read, names: &NAMES };
+pub const GEMMA2: Architecture =
+    Architecture { file: file!(), gguf: "gemma2", hf: &["Gemma2ForCausalLM"], read, names: &NAMES };
 
 pub(super) const NAMES: TensorNames = TensorNames {
-    layer: &[("post_attention_norm", "post_attention_layernorm"), ("ffn_norm", "pre_feedforward_layernorm"), ("post_ffw_norm", "post_feedforward_layernorm")],
+    layer: &[
+        ("post_attention_norm", "post_attention_layernorm"),
+        ("ffn_norm", "pre_feedforward_layernorm"),
+        ("post_ffw_norm", "post_feedforward_layernorm"),
+    ],
     ..names::LLAMA
 };
 
@@ -46,7 +52,8 @@ pub(super) fn common(keys: &Keys<'_>, architecture: &'static str) -> Result<Mode
     c.tied = if keys.is_gguf() { None } else { Some(keys.flag("", "tie_word_embeddings")?.unwrap_or(true)) };
     // GGUF has no key for it; of the published models only those of 27 billion parameters differ, by their sizes.
     let of_heads = if c.layers.len() == 46 || c.layers.len() == 62 { c.width / c.heads.h } else { c.heads.e };
-    let scalar = keys.positive("", "query_pre_attn_scalar")?.unwrap_or(if keys.is_gguf() { of_heads as f64 } else { 256.0 });
+    let scalar =
+        keys.positive("", "query_pre_attn_scalar")?.unwrap_or(if keys.is_gguf() { of_heads as f64 } else { 256.0 });
     c.score_scale = scalar.sqrt().recip();
     Ok(c)
 }

@@ -1,5 +1,6 @@
-//! Gemma 3 as a language model: Gemma 2 with norms of queries and keys instead of caps, and with five layers that see a window and rotate by
-//! a base of their own to one that sees everything. Of checkpoints that read pictures, too, the language model is read.
+//! Gemma 3 as a language model: Gemma 2 with norms of queries and keys instead of caps, and with five layers that see a
+//! window and rotate by a base of their own to one that sees everything. Of checkpoints that read pictures, too, the
+//! language model is read.
 
 use super::Architecture;
 use super::config::{ModelConfig, PictureAttention, QkNorm};
@@ -9,8 +10,13 @@ use super::names::TensorNames;
 use super::rope::{Rope, Scaling};
 use crate::error::{Error, Result};
 
-pub const GEMMA3: Architecture =
-    Architecture { file: file!(), gguf: "gemma3", hf: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"], read, names: &NAMES };
+pub const GEMMA3: Architecture = Architecture {
+    file: file!(),
+    gguf: "gemma3",
+    hf: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"],
+    read,
+    names: &NAMES,
+};
 
 pub(super) const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "model."), ("language_model.", "language_model.model."), ("", "model.language_model."), ("", "")],
@@ -22,7 +28,8 @@ pub(super) const NAMES: TensorNames = TensorNames {
 const LOCAL_BASE: f64 = 10_000.0;
 
 /// EmbeddingGemma: Gemma 3 with bidirectional attention; layers with a window see half of it in either direction.
-pub const GEMMA_EMBEDDING: Architecture = Architecture { file: file!(), gguf: EMBEDDING, hf: &["Gemma3TextModel"], read: read_embedding, names: &NAMES };
+pub const GEMMA_EMBEDDING: Architecture =
+    Architecture { file: file!(), gguf: EMBEDDING, hf: &["Gemma3TextModel"], read: read_embedding, names: &NAMES };
 
 pub(super) const EMBEDDING: &str = "gemma-embedding";
 
@@ -31,9 +38,17 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
 }
 
 fn read_embedding(keys: &Keys<'_>) -> Result<ModelConfig> {
-    keys.ignore_gguf(&["attention.causal", "dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in", "dense_3_feat_out"]);
+    keys.ignore_gguf(&[
+        "attention.causal",
+        "dense_2_feat_in",
+        "dense_2_feat_out",
+        "dense_3_feat_in",
+        "dense_3_feat_out",
+    ]);
     if !keys.is_gguf() && keys.flag("", "use_bidirectional_attention")? != Some(true) {
-        return Err(Error::unsupported("config.json: use_bidirectional_attention is not true; of Gemma 3 without a head this version runs EmbeddingGemma"));
+        return Err(Error::unsupported(
+            "config.json: use_bidirectional_attention is not true; of Gemma 3 without a head this version runs EmbeddingGemma",
+        ));
     }
     let mut c = of(keys, EMBEDDING)?;
     c.encoder.both_ways = true;

@@ -6,10 +6,13 @@ use super::keys::Keys;
 use super::names::{self, TensorNames};
 use crate::error::Result;
 
-pub const GLM4: Architecture = Architecture { file: file!(), gguf: "glm4", hf: &["Glm4ForCausalLM"], read, names: &NAMES };
+pub const GLM4: Architecture =
+    Architecture { file: file!(), gguf: "glm4", hf: &["Glm4ForCausalLM"], read, names: &NAMES };
 
-const NAMES: TensorNames =
-    TensorNames { layer: &[("post_attention_norm", "post_self_attn_layernorm"), ("post_ffw_norm", "post_mlp_layernorm")], ..names::LLAMA };
+const NAMES: TensorNames = TensorNames {
+    layer: &[("post_attention_norm", "post_self_attn_layernorm"), ("post_ffw_norm", "post_mlp_layernorm")],
+    ..names::LLAMA
+};
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "glm4")?;

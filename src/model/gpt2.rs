@@ -3,13 +3,16 @@
 use serde_json::json;
 
 use super::Architecture;
-use super::config::{Biases, Encoder, LayerKind, ModelConfig, NormKind, Norms, PictureAttention, QkNorm, Stored, activation};
+use super::config::{
+    Biases, Encoder, LayerKind, ModelConfig, NormKind, Norms, PictureAttention, QkNorm, Stored, activation,
+};
 use super::keys::Keys;
 use super::names::TensorNames;
 use crate::error::{Error, Result};
 use crate::plan::{Activation, Heads, Mlp};
 
-pub const GPT2: Architecture = Architecture { file: file!(), gguf: "gpt2", hf: &["GPT2LMHeadModel"], read, names: &NAMES };
+pub const GPT2: Architecture =
+    Architecture { file: file!(), gguf: "gpt2", hf: &["GPT2LMHeadModel"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     // Published files of the first days have no prefix.
@@ -40,7 +43,13 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     keys.must_be("add_cross_attention", &json!(false))?;
     // How halves are summed, which are f32 here; and a head that is none of a language model's.
     keys.ignore(&["reorder_and_upcast_attn", "n_ctx"]);
-    keys.ignore(&["summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"]);
+    keys.ignore(&[
+        "summary_type",
+        "summary_use_proj",
+        "summary_activation",
+        "summary_proj_to_labels",
+        "summary_first_dropout",
+    ]);
     if keys.size("attention.head_count_kv", "")?.is_some_and(|g| g != h) {
         return Err(Error::unsupported("gpt2.attention.head_count_kv: heads that share keys and values"));
     }
@@ -77,7 +86,10 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         score_cap: 0.0,
         sinks: false,
         attention_scale: 1.0,
-        mlp: Mlp { gated: false, ..Mlp::gated(keys.text("", "activation_function")?.map_or(Ok(Activation::GeluTanh), activation)?) },
+        mlp: Mlp {
+            gated: false,
+            ..Mlp::gated(keys.text("", "activation_function")?.map_or(Ok(Activation::GeluTanh), activation)?)
+        },
         embed_scale: 1.0,
         logit_scale: 1.0,
         logit_cap: 0.0,

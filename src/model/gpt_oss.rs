@@ -1,5 +1,5 @@
-//! gpt-oss: experts with biases whose gates and up products are cut, in each head a score that no value belongs to, a window in every second layer,
-//! YaRN.
+//! gpt-oss: experts with biases whose gates and up products are cut, in each head a score that no value belongs to, a
+//! window in every second layer, YaRN.
 
 use serde_json::json;
 
@@ -11,7 +11,8 @@ use super::rope::Scaling;
 use crate::error::Result;
 use crate::plan::{Activation, Routing, Scores};
 
-pub const GPT_OSS: Architecture = Architecture { file: file!(), gguf: "gpt-oss", hf: &["GptOssForCausalLM"], read, names: &NAMES };
+pub const GPT_OSS: Architecture =
+    Architecture { file: file!(), gguf: "gpt-oss", hf: &["GptOssForCausalLM"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     layer: &[
@@ -28,7 +29,12 @@ const NAMES: TensorNames = TensorNames {
 };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
-    keys.defaults(&[("head_dim", 64.0), ("num_local_experts", 32.0), ("num_experts_per_tok", 4.0), ("rms_norm_eps", 1e-5)]);
+    keys.defaults(&[
+        ("head_dim", 64.0),
+        ("num_local_experts", 32.0),
+        ("num_experts_per_tok", 4.0),
+        ("rms_norm_eps", 1e-5),
+    ]);
     let mut c = ModelConfig::read_rms(keys, "gpt-oss")?;
     keys.must_be("attention_bias", &json!(true))?;
     keys.must_be("swiglu_limit", &json!(7.0))?;
@@ -45,7 +51,8 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let count = keys.need("expert_count", "num_local_experts")?;
     let used = keys.need("expert_used_count", "num_experts_per_tok")?;
     let ff = keys.size("expert_feed_forward_length", "")?.unwrap_or(c.ff);
-    c.experts = Some(Mixture { routing: Routing { scores: Scores::Softmax, count, used, normed: true }, ff, shared: None });
+    c.experts =
+        Some(Mixture { routing: Routing { scores: Scores::Softmax, count, used, normed: true }, ff, shared: None });
     // In folders gates and up rows take turns.
     (c.stored.experts_gate_up, c.stored.interleaved) = (!keys.is_gguf(), !keys.is_gguf());
     c.layers.iter_mut().for_each(|layer| layer.feed_forward = FeedForwardKind::Experts);

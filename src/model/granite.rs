@@ -1,4 +1,5 @@
-//! Granite 3: Llama with four factors: of the embedding, of what layers add, of scores, and of logits. Files of Granite 4's dense models are its, too.
+//! Granite 3: Llama with four factors: of the embedding, of what layers add, of scores, and of logits. Files of Granite
+//! 4's dense models are its, too.
 
 use serde_json::json;
 
@@ -8,13 +9,21 @@ use super::keys::Keys;
 use super::names;
 use crate::error::{Error, Result};
 
-pub const GRANITE: Architecture = Architecture { file: file!(), gguf: "granite", hf: &["GraniteForCausalLM"], read, names: &names::LLAMA };
+pub const GRANITE: Architecture =
+    Architecture { file: file!(), gguf: "granite", hf: &["GraniteForCausalLM"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "granite")?;
     keys.must_be("mlp_bias", &json!(false))?;
     // llama.cpp's converter writes them of Granite 4's dense models, which have none of it.
-    keys.ignore_gguf(&["ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.inner_size", "ssm.time_step_rank", "expert_shared_feed_forward_length"]);
+    keys.ignore_gguf(&[
+        "ssm.conv_kernel",
+        "ssm.state_size",
+        "ssm.group_count",
+        "ssm.inner_size",
+        "ssm.time_step_rank",
+        "expert_shared_feed_forward_length",
+    ]);
     if keys.is_gguf() && keys.has_tensor("blk.0.ssm_in.weight") {
         return Err(Error::unsupported("granite with layers of Mamba"));
     }
@@ -51,8 +60,8 @@ pub(super) struct Factors {
 
 impl Factors {
     pub fn apply(self, c: &mut ModelConfig) {
-        // A residual stream whose layers add r f(norm(x)) is r times one whose layers add f(norm(x)): it begins with the embedding over r, and
-        // the norms, which do not see the factor otherwise, have their epsilon over r^2.
+        // A residual stream whose layers add r f(norm(x)) is r times one whose layers add f(norm(x)): it begins with
+        // the embedding over r, and the norms, which do not see the factor otherwise, have their epsilon over r^2.
         c.embed_scale = self.embed / self.residual;
         c.eps /= self.residual * self.residual;
         c.logit_scale = 1.0 / self.logits;

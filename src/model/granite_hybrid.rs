@@ -1,4 +1,5 @@
-//! Granite 4: Mamba-2 with attention in some layers, with experts beside one that all rows use or without; and dense models of attention alone.
+//! Granite 4: Mamba-2 with attention in some layers, with experts beside one that all rows use or without; and dense
+//! models of attention alone.
 
 use super::config::{FeedForwardKind, MixerKind, Mixture, ModelConfig, NO_ROPE, Stored};
 use super::keys::Keys;
@@ -7,7 +8,8 @@ use super::{Architecture, granite, mamba};
 use crate::error::{Error, Result};
 use crate::plan::{GatedNorm, Routing, Scores};
 
-pub const GRANITE_HYBRID: Architecture = Architecture { file: file!(), gguf: "granitehybrid", hf: &["GraniteMoeHybridForCausalLM"], read, names: &NAMES };
+pub const GRANITE_HYBRID: Architecture =
+    Architecture { file: file!(), gguf: "granitehybrid", hf: &["GraniteMoeHybridForCausalLM"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     layer: &[
@@ -33,11 +35,21 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     };
     if attends.contains(&false) {
         // All groups are normed together.
-        c.linear = Some(mamba::read(keys, c.width, c.eps, |inner, _| GatedNorm::Groups { group: inner, gate_first: true })?);
+        c.linear =
+            Some(mamba::read(keys, c.width, c.eps, |inner, _| GatedNorm::Groups { group: inner, gate_first: true })?);
     }
     c.mix(&attends, MixerKind::Linear)?;
     // What only layers of Mamba have, and what was a matter of training.
-    keys.ignore(&["mamba_n_heads", "mamba_n_groups", "mamba_d_state", "mamba_d_head", "mamba_d_conv", "mamba_expand", "mamba_chunk_size", "mamba_conv_bias"]);
+    keys.ignore(&[
+        "mamba_n_heads",
+        "mamba_n_groups",
+        "mamba_d_state",
+        "mamba_d_head",
+        "mamba_d_conv",
+        "mamba_expand",
+        "mamba_chunk_size",
+        "mamba_conv_bias",
+    ]);
     keys.ignore(&["mamba_proj_bias", "time_step_limit", "normalization_function", "init_method"]);
     let shared = keys.size("expert_shared_feed_forward_length", "shared_intermediate_size")?;
     let count = keys.size_or_none("expert_count", "num_local_experts")?;
@@ -45,7 +57,8 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     if count > 0 {
         let shared = shared.map(|f| (f, false));
         // The softmax is over the chosen experts.
-        c.experts = Some(Mixture { routing: Routing { scores: Scores::Softmax, count, used, normed: true }, ff: c.ff, shared });
+        c.experts =
+            Some(Mixture { routing: Routing { scores: Scores::Softmax, count, used, normed: true }, ff: c.ff, shared });
         c.layers.iter_mut().for_each(|layer| layer.feed_forward = FeedForwardKind::Experts);
     } else if let Some(f) = shared {
         c.ff = f;
@@ -57,7 +70,11 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         false => match keys.text("", "position_embedding_type")? {
             None | Some("nope") => false,
             Some("rope") => true,
-            Some(other) => return Err(Error::unsupported(format!("config.json: position_embedding_type {other:?}; this version knows rope and nope"))),
+            Some(other) => {
+                return Err(Error::unsupported(format!(
+                    "config.json: position_embedding_type {other:?}; this version knows rope and nope"
+                )));
+            }
         },
     };
     if !rotates {
@@ -68,4 +85,5 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
 }
 
 /// Words for layers, and whether they attend.
-const KINDS: &[(&str, bool)] = &[("attention", true), ("full_attention", true), ("mamba", false), ("mamba2", false), ("linear_attention", false)];
+const KINDS: &[(&str, bool)] =
+    &[("attention", true), ("full_attention", true), ("mamba", false), ("mamba2", false), ("linear_attention", false)];

@@ -8,7 +8,8 @@ use super::names::{self, TensorNames};
 use crate::error::{Error, Result};
 use crate::plan::{Routing, Scores};
 
-pub const GRANITE_MOE: Architecture = Architecture { file: file!(), gguf: "granitemoe", hf: &["GraniteMoeForCausalLM"], read, names: &NAMES };
+pub const GRANITE_MOE: Architecture =
+    Architecture { file: file!(), gguf: "granitemoe", hf: &["GraniteMoeForCausalLM"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     layer: &[
@@ -25,9 +26,14 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     if keys.size("expert_shared_feed_forward_length", "")?.is_some() {
         return Err(Error::unsupported("granitemoe.expert_shared_feed_forward_length: shared experts"));
     }
-    let (count, used) = (keys.need("expert_count", "num_local_experts")?, keys.need("expert_used_count", "num_experts_per_tok")?);
+    let (count, used) =
+        (keys.need("expert_count", "num_local_experts")?, keys.need("expert_used_count", "num_experts_per_tok")?);
     // The softmax is over the chosen experts.
-    c.experts = Some(Mixture { routing: Routing { scores: Scores::Softmax, count, used, normed: true }, ff: c.ff, shared: None });
+    c.experts = Some(Mixture {
+        routing: Routing { scores: Scores::Softmax, count, used, normed: true },
+        ff: c.ff,
+        shared: None,
+    });
     c.layers.iter_mut().for_each(|layer| layer.feed_forward = FeedForwardKind::Experts);
     c.stored = Stored { experts_gate_up: !keys.is_gguf(), ..c.stored };
     Ok(c)

@@ -12,7 +12,8 @@ use crate::format::{Checkpoint, Metadata, gguf};
 /// Upper bound on any size in a configuration: larger ones are errors, and products of two of them fit into 64 bits.
 pub const MOST: u64 = 1 << 24;
 
-/// Keys of config.json that change nothing in what is computed here: training, bookkeeping, the tokenizer's (read elsewhere).
+/// Keys of config.json that change nothing in what is computed here: training, bookkeeping, the tokenizer's (read
+/// elsewhere).
 const IGNORED: &[&str] = &[
     "_name_or_path",
     "architectures",
@@ -51,7 +52,8 @@ const IGNORED: &[&str] = &[
     "is_encoder_decoder",
     "task_specific_params",
     "_attn_implementation_autoset",
-    // What older versions of transformers wrote into every configuration: of generating, which is asked for otherwise here, and of other tasks.
+    // What older versions of transformers wrote into every configuration: of generating, which is asked for otherwise
+    // here, and of other tasks.
     "max_length",
     "min_length",
     "do_sample",
@@ -129,8 +131,8 @@ enum Source<'a> {
     Hf(&'a Map<String, Value>),
 }
 
-/// The keys of one architecture. Each has two names: GGUF's, without the architecture before it, and Hugging Face's; "" where one format
-/// has no such key.
+/// The keys of one architecture. Each has two names: GGUF's, without the architecture before it, and Hugging Face's; ""
+/// where one format has no such key.
 pub struct Keys<'a> {
     checkpoint: &'a Checkpoint,
     /// GGUF's name of the architecture.
@@ -219,7 +221,8 @@ impl<'a> Keys<'a> {
     fn hf(&self, key: &str) -> Option<&'a Value> {
         let Source::Hf(config) = self.source else { return None };
         let words = self.renamed.get().iter().filter(|(usual, _)| *usual == key).map(|(_, word)| *word).chain([key]);
-        let found: Vec<_> = words.map(|word| (self.used.borrow_mut().insert(word.to_owned()), config.get(word)).1).collect();
+        let found: Vec<_> =
+            words.map(|word| (self.used.borrow_mut().insert(word.to_owned()), config.get(word)).1).collect();
         found.into_iter().flatten().find(|value| !value.is_null())
     }
 
@@ -235,7 +238,9 @@ impl<'a> Keys<'a> {
         let n = match self.gguf(gguf) {
             Some((m, key)) => m.opt::<u64>(&key)?,
             None => match self.hf(hf) {
-                Some(v) => Some(whole(v).ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no whole number")))?),
+                Some(v) => {
+                    Some(whole(v).ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no whole number")))?)
+                }
                 None => self.default(hf).map(|n| n as u64),
             },
         };
@@ -252,8 +257,13 @@ impl<'a> Keys<'a> {
             return Err(Error::bad_model(format!("{key} is an empty list")));
         }
         match (0..list.len()).map(of).filter(|n| !gaps || *n != Some(0)).collect::<Option<Vec<_>>>() {
-            Some(sizes) if self.differ.get() || sizes.windows(2).all(|pair| pair[0] == pair[1]) => sizes.first().map(|n| sized(*n, &key)).transpose(),
-            Some(_) => Err(Error::unsupported(format!("{key} differs from layer to layer, which this version does not run for {}", self.name))),
+            Some(sizes) if self.differ.get() || sizes.windows(2).all(|pair| pair[0] == pair[1]) => {
+                sizes.first().map(|n| sized(*n, &key)).transpose()
+            }
+            Some(_) => Err(Error::unsupported(format!(
+                "{key} differs from layer to layer, which this version does not run for {}",
+                self.name
+            ))),
             None => Err(Error::bad_model(format!("{key} is no list of sizes"))),
         }
     }
@@ -275,7 +285,10 @@ impl<'a> Keys<'a> {
         if list.len() != layers {
             return Err(Error::bad_model(format!("{key} has {} entries for {layers} layers", list.len())));
         }
-        (0..layers).map(|i| sized(list.int(i).and_then(|n| u64::try_from(n).ok()).unwrap_or(0), &key)).collect::<Result<_>>().map(Some)
+        (0..layers)
+            .map(|i| sized(list.int(i).and_then(|n| u64::try_from(n).ok()).unwrap_or(0), &key))
+            .collect::<Result<_>>()
+            .map(Some)
     }
 
     /// A list of whole numbers of GGUF that may be 0.
@@ -284,9 +297,10 @@ impl<'a> Keys<'a> {
         let wrong = || Error::bad_model(format!("{key} is no list of whole numbers"));
         match metadata.get(&key) {
             None => Ok(None),
-            Some(gguf::Value::Array(list)) => {
-                (0..list.len()).map(|i| list.int(i).and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)).collect::<Result<_>>().map(Some)
-            }
+            Some(gguf::Value::Array(list)) => (0..list.len())
+                .map(|i| list.int(i).and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong))
+                .collect::<Result<_>>()
+                .map(Some),
             Some(_) => Err(wrong()),
         }
     }
@@ -354,7 +368,12 @@ impl<'a> Keys<'a> {
     pub fn flag(&self, gguf: &str, hf: &str) -> Result<Option<bool>> {
         match self.gguf(gguf) {
             Some((m, key)) => m.opt::<bool>(&key),
-            None => self.hf(hf).map(|v| v.as_bool().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is neither true nor false")))).transpose(),
+            None => self
+                .hf(hf)
+                .map(|v| {
+                    v.as_bool().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is neither true nor false")))
+                })
+                .transpose(),
         }
     }
 
@@ -385,13 +404,15 @@ impl<'a> Keys<'a> {
             Source::Gguf(metadata) => metadata.opt::<u64>("tokenizer.ggml.padding_token_id")?,
             Source::Hf(_) => self.count("pad_token_id")?.map(|id| id as u64),
         };
-        id.map(|id| u32::try_from(id).map_err(|_| Error::bad_model(format!("the padding token's id is {id}")))).transpose()
+        id.map(|id| u32::try_from(id).map_err(|_| Error::bad_model(format!("the padding token's id is {id}"))))
+            .transpose()
     }
 
     /// A whole number of config.json that may be 0.
     pub fn count(&self, hf: &str) -> Result<Option<usize>> {
         let wrong = || Error::bad_model(format!("config.json: {hf} is no whole number"));
-        let value = self.hf(hf).map(|v| whole(v).and_then(|n| usize::try_from(n).ok()).ok_or_else(wrong)).transpose()?;
+        let value =
+            self.hf(hf).map(|v| whole(v).and_then(|n| usize::try_from(n).ok()).ok_or_else(wrong)).transpose()?;
         Ok(value.or_else(|| self.default(hf).map(|n| n as usize)))
     }
 
@@ -424,7 +445,8 @@ impl<'a> Keys<'a> {
     /// The class that config.json names: that of its part where that has one.
     pub fn hf_class(&self) -> &'a str {
         let (Source::Hf(part), Metadata::Hf(whole)) = (&self.source, &self.checkpoint.metadata) else { return "" };
-        let named = |config: &'a Map<String, Value>| config.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str);
+        let named =
+            |config: &'a Map<String, Value>| config.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str);
         named(part).or_else(|| named(&whole.config)).unwrap_or_default()
     }
 
@@ -433,7 +455,8 @@ impl<'a> Keys<'a> {
         self.hf_class() == class
     }
 
-    /// Keys of config.json for which this architecture has other words: (the usual one, the other), which counts where both are there.
+    /// Keys of config.json for which this architecture has other words: (the usual one, the other), which counts where
+    /// both are there.
     pub fn renamed(&self, words: &'static [(&'static str, &'static str)]) {
         self.renamed.set(words);
     }
@@ -447,26 +470,40 @@ impl<'a> Keys<'a> {
     pub fn text(&self, gguf: &str, hf: &str) -> Result<Option<&'a str>> {
         match self.gguf(gguf) {
             Some((m, key)) => m.opt::<&str>(&key),
-            None => self.hf(hf).map(|v| v.as_str().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no text")))).transpose(),
+            None => self
+                .hf(hf)
+                .map(|v| v.as_str().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no text"))))
+                .transpose(),
         }
     }
 
     /// Three numbers of GGUF, one for each channel.
     pub fn channels(&self, gguf: &str) -> Result<[f32; 3]> {
         let name = self.name(gguf, "");
-        let Some((metadata, key)) = self.gguf(gguf) else { return Err(Error::internal(format!("{name} of config.json"))) };
+        let Some((metadata, key)) = self.gguf(gguf) else {
+            return Err(Error::internal(format!("{name} of config.json")));
+        };
         let numbers: &[f32] = metadata.opt(&key)?.ok_or_else(|| Error::bad_model(format!("{name} is missing")))?;
-        <[f32; 3]>::try_from(numbers).ok().filter(|n| n.iter().all(|x| x.is_finite())).ok_or_else(|| Error::bad_model(format!("{name} is not three numbers")))
+        <[f32; 3]>::try_from(numbers)
+            .ok()
+            .filter(|n| n.iter().all(|x| x.is_finite()))
+            .ok_or_else(|| Error::bad_model(format!("{name} is not three numbers")))
     }
 
     /// An object of config.json.
     pub fn object(&self, hf: &str) -> Result<Option<&'a Map<String, Value>>> {
-        self.hf(hf).map(|v| v.as_object().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no object")))).transpose()
+        self.hf(hf)
+            .map(|v| v.as_object().ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no object"))))
+            .transpose()
     }
 
     /// A list of config.json, whatever is in it.
     pub fn list(&self, hf: &str) -> Result<Option<&'a [Value]>> {
-        self.hf(hf).map(|v| v.as_array().map(Vec::as_slice).ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no list")))).transpose()
+        self.hf(hf)
+            .map(|v| {
+                v.as_array().map(Vec::as_slice).ok_or_else(|| Error::bad_model(format!("config.json: {hf} is no list")))
+            })
+            .transpose()
     }
 
     /// A list of texts of config.json.
@@ -483,8 +520,10 @@ impl<'a> Keys<'a> {
             return Err(Error::bad_model(format!("config.json: {hf} has {} entries for {n} layers", words.len())));
         }
         let list = || known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-        let unknown = |word| Error::unsupported(format!("config.json: {hf}: layer type {word:?}; this version knows {}", list()));
-        let kind = |word| known.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind).ok_or_else(|| unknown(word));
+        let unknown =
+            |word| Error::unsupported(format!("config.json: {hf}: layer type {word:?}; this version knows {}", list()));
+        let kind =
+            |word| known.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind).ok_or_else(|| unknown(word));
         words.into_iter().map(kind).collect::<Result<_>>().map(Some)
     }
 
@@ -492,7 +531,13 @@ impl<'a> Keys<'a> {
     pub fn numbers<const N: usize>(&self, hf: &str) -> Result<Option<[f64; N]>> {
         let wrong = || Error::bad_model(format!("config.json: {hf} is no list of {N} numbers"));
         let Some(list) = self.hf(hf) else { return Ok(None) };
-        let numbers = list.as_array().ok_or_else(wrong)?.iter().map(Value::as_f64).collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
+        let numbers = list
+            .as_array()
+            .ok_or_else(wrong)?
+            .iter()
+            .map(Value::as_f64)
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(wrong)?;
         numbers.try_into().map(Some).map_err(|_| wrong())
     }
 
@@ -506,7 +551,10 @@ impl<'a> Keys<'a> {
     /// A switch of config.json that this version knows in one position only.
     pub fn must_be(&self, hf: &str, value: &Value) -> Result<()> {
         match self.hf(hf) {
-            Some(v) if v != value => Err(Error::unsupported(format!("config.json: {hf} is {v}; this version runs {} with {value}", self.name))),
+            Some(v) if v != value => Err(Error::unsupported(format!(
+                "config.json: {hf} is {v}; this version runs {} with {value}",
+                self.name
+            ))),
             _ => Ok(()),
         }
     }
@@ -524,7 +572,9 @@ impl<'a> Keys<'a> {
     /// As [`Keys::ignore_gguf`], for all keys with one of these prefixes: they belong to other parts of the file.
     pub fn ignore_gguf_under(&self, prefixes: &[&str]) {
         let Source::Gguf(metadata) = self.source else { return };
-        let of = |key: &str| prefixes.iter().any(|prefix| key.strip_prefix(self.name).is_some_and(|rest| rest[1..].starts_with(prefix)));
+        let of = |key: &str| {
+            prefixes.iter().any(|prefix| key.strip_prefix(self.name).is_some_and(|rest| rest[1..].starts_with(prefix)))
+        };
         self.used.borrow_mut().extend(metadata.iter().map(|(key, _)| key).filter(|key| of(key)).map(ToOwned::to_owned));
     }
 
@@ -536,7 +586,10 @@ impl<'a> Keys<'a> {
                 let prefix = format!("{}.", self.name);
                 let tower = |key: &str| GGUF_TOWERS.iter().any(|tower| key[prefix.len()..].starts_with(tower));
                 let keys = metadata.iter().map(|(key, _)| key);
-                ("metadata key", keys.filter(|key| key.starts_with(&prefix) && !used.contains(*key) && !tower(key)).collect())
+                (
+                    "metadata key",
+                    keys.filter(|key| key.starts_with(&prefix) && !used.contains(*key) && !tower(key)).collect(),
+                )
             }
             Source::Hf(config) => {
                 // What is null asks for nothing.
@@ -546,10 +599,16 @@ impl<'a> Keys<'a> {
         };
         match unknown[..] {
             [] => Ok(()),
-            [key] => Err(Error::unsupported(format!("{kind} {key} is not known to this version for {}, and it may change what the model computes", self.name))),
+            [key] => Err(Error::unsupported(format!(
+                "{kind} {key} is not known to this version for {}, and it may change what the model computes",
+                self.name
+            ))),
             _ => {
                 let named = unknown.join(", ");
-                Err(Error::unsupported(format!("{kind}s {named} are not known to this version for {}, and they may change what the model computes", self.name)))
+                Err(Error::unsupported(format!(
+                    "{kind}s {named} are not known to this version for {}, and they may change what the model computes",
+                    self.name
+                )))
             }
         }
     }
@@ -574,5 +633,9 @@ const GGUF_TOWERS: &[&str] = &["vision.", "audio.", "mm.", "projector."];
 
 /// `x`, if it is finite and positive.
 pub fn positive(x: f64, key: &str) -> Result<f64> {
-    if x.is_finite() && x > 0.0 { Ok(x) } else { Err(Error::bad_model(format!("{key} is {x}, it must be a positive number"))) }
+    if x.is_finite() && x > 0.0 {
+        Ok(x)
+    } else {
+        Err(Error::bad_model(format!("{key} is {x}, it must be a positive number")))
+    }
 }

@@ -9,9 +9,15 @@ use super::names::{self, TensorNames};
 use crate::error::{Error, Result};
 use crate::plan::{Routing, Scores};
 
-pub const LFM2: Architecture =
-    Architecture { file: file!(), gguf: "lfm2", hf: &["Lfm2ForCausalLM", "LFM2ForCausalLM", "Lfm2VlForConditionalGeneration"], read, names: &NAMES };
-pub const LFM2_MOE: Architecture = Architecture { file: file!(), gguf: "lfm2moe", hf: &["Lfm2MoeForCausalLM"], read: read_experts, names: &NAMES };
+pub const LFM2: Architecture = Architecture {
+    file: file!(),
+    gguf: "lfm2",
+    hf: &["Lfm2ForCausalLM", "LFM2ForCausalLM", "Lfm2VlForConditionalGeneration"],
+    read,
+    names: &NAMES,
+};
+pub const LFM2_MOE: Architecture =
+    Architecture { file: file!(), gguf: "lfm2moe", hf: &["Lfm2MoeForCausalLM"], read: read_experts, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     outside: &[("token_embd", "embed_tokens"), ("output_norm", "embedding_norm"), ("output", "lm_head")],
@@ -43,7 +49,15 @@ const NAMES: TensorNames = TensorNames {
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = layers(keys, "lfm2")?;
     // What says nothing beside other keys, and how weights once began.
-    keys.ignore(&["block_dim", "conv_dim", "conv_dim_out", "num_heads", "block_norm_eps", "block_mlp_init_scale", "block_out_init_scale"]);
+    keys.ignore(&[
+        "block_dim",
+        "conv_dim",
+        "conv_dim_out",
+        "num_heads",
+        "block_norm_eps",
+        "block_mlp_init_scale",
+        "block_out_init_scale",
+    ]);
     keys.ignore(&["block_use_xavier_init", "conv_use_xavier_init", "use_pos_enc"]);
     keys.must_be("block_use_swiglu", &json!(true))?;
     let multiple = keys.size("", "block_multiple_of")?.unwrap_or(256);
@@ -62,12 +76,16 @@ fn read_experts(keys: &Keys<'_>) -> Result<ModelConfig> {
         return Err(Error::unsupported("lfm2moe.expert_gating_func: other scores than sigmoids"));
     }
     let routing = Routing {
-        scores: Scores::Sigmoid { added: 1e-6, factor: keys.positive("expert_weights_scale", "routed_scaling_factor")?.unwrap_or(1.0) },
+        scores: Scores::Sigmoid {
+            added: 1e-6,
+            factor: keys.positive("expert_weights_scale", "routed_scaling_factor")?.unwrap_or(1.0),
+        },
         count: keys.need("expert_count", "num_experts")?,
         used: keys.need("expert_used_count", "num_experts_per_tok")?,
         normed: keys.flag("expert_weights_norm", "norm_topk_prob")?.unwrap_or(true),
     };
-    c.experts = Some(Mixture { routing, ff: keys.need("expert_feed_forward_length", "moe_intermediate_size")?, shared: None });
+    c.experts =
+        Some(Mixture { routing, ff: keys.need("expert_feed_forward_length", "moe_intermediate_size")?, shared: None });
     let dense = keys.size_or_none("leading_dense_block_count", "num_dense_layers")?;
     c.layers.iter_mut().skip(dense).for_each(|layer| layer.feed_forward = FeedForwardKind::Experts);
     c.stored.each_expert = !keys.is_gguf();

@@ -1,5 +1,5 @@
-//! Llama, and what files call so: SmolLM, TinyLlama, Falcon 3, Yi. Also Mistral and Ministral, whose only difference is a sliding window, and the language
-//! models of Idefics 3, SmolVLM and Granite-Docling.
+//! Llama, and what files call so: SmolLM, TinyLlama, Falcon 3, Yi. Also Mistral and Ministral, whose only difference is
+//! a sliding window, and the language models of Idefics 3, SmolVLM and Granite-Docling.
 
 use serde_json::json;
 
@@ -12,7 +12,12 @@ use crate::error::{Error, Result};
 pub const LLAMA: Architecture = Architecture {
     file: file!(),
     gguf: "llama",
-    hf: &["LlamaForCausalLM", "MistralForCausalLM", "Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration"],
+    hf: &[
+        "LlamaForCausalLM",
+        "MistralForCausalLM",
+        "Idefics3ForConditionalGeneration",
+        "SmolVLMForConditionalGeneration",
+    ],
     read,
     names: &NAMES,
 };
@@ -54,16 +59,21 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         let has = |part: &str| keys.has_tensor(&format!("blk.0.{part}.bias"));
         c.biases = Biases { qkv: has("attn_q"), output: has("attn_output"), ff: has("ffn_down"), experts: false };
         if keys.size("expert_count", "")?.is_some() {
-            return Err(Error::unsupported("llama.expert_count: Mixtral's experts; this version runs those of qwen3moe and granitemoe"));
+            return Err(Error::unsupported(
+                "llama.expert_count: Mixtral's experts; this version runs those of qwen3moe and granitemoe",
+            ));
         }
         return Ok(c);
     }
     let attention = keys.flag("", "attention_bias")?.unwrap_or(false);
-    c.biases = Biases { qkv: attention, output: attention, ff: keys.flag("", "mlp_bias")?.unwrap_or(false), experts: false };
+    c.biases =
+        Biases { qkv: attention, output: attention, ff: keys.flag("", "mlp_bias")?.unwrap_or(false), experts: false };
     let window = keys.size("", "sliding_window")?;
     // transformers ignores the key for LlamaForCausalLM; here it is refused, as it suggests training with a window.
     if window.is_some() && !keys.is_hf_class("MistralForCausalLM") {
-        return Err(Error::unsupported("config.json: sliding_window; this version runs it for MistralForCausalLM, not for LlamaForCausalLM"));
+        return Err(Error::unsupported(
+            "config.json: sliding_window; this version runs it for MistralForCausalLM, not for LlamaForCausalLM",
+        ));
     }
     c.set_windows(keys, window, |_| window.is_some())?;
     Ok(c)

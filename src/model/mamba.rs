@@ -7,7 +7,12 @@ use crate::error::{Error, Result};
 use crate::plan::{GatedNorm, LinearFactors, LinearHeads, LinearKind, Rule};
 
 /// Mamba-2 of a model of that `width`; `norm` is given the number of values and of groups.
-pub fn read(keys: &Keys<'_>, width: usize, eps: f64, norm: impl FnOnce(usize, usize) -> GatedNorm) -> Result<LinearKind> {
+pub fn read(
+    keys: &Keys<'_>,
+    width: usize,
+    eps: f64,
+    norm: impl FnOnce(usize, usize) -> GatedNorm,
+) -> Result<LinearKind> {
     keys.must_be("mamba_proj_bias", &json!(false))?;
     // How a scan is cut into pieces, and how weights once began.
     keys.ignore(&["mamba_chunk_size", "mamba_expand", "mamba_d_ssm", "mamba_d_head"]);
@@ -34,12 +39,25 @@ pub fn read(keys: &Keys<'_>, width: usize, eps: f64, norm: impl FnOnce(usize, us
         value: inner / heads,
         taps: keys.need("ssm.conv_kernel", "mamba_d_conv")?,
     };
-    let conv_bias = if keys.is_gguf() { keys.any_tensor("ssm_conv1d.bias") } else { keys.flag("", "mamba_conv_bias")?.unwrap_or(true) };
-    Ok(LinearKind { heads, norm: norm(inner, key_heads), eps, conv_bias, a_log: !keys.is_gguf(), factors: LinearFactors::NONE })
+    let conv_bias = if keys.is_gguf() {
+        keys.any_tensor("ssm_conv1d.bias")
+    } else {
+        keys.flag("", "mamba_conv_bias")?.unwrap_or(true)
+    };
+    Ok(LinearKind {
+        heads,
+        norm: norm(inner, key_heads),
+        eps,
+        conv_bias,
+        a_log: !keys.is_gguf(),
+        factors: LinearFactors::NONE,
+    })
 }
 
-/// Steps are softplus of sums: no limit from a hundred on is ever met. JSON has no infinity; transformers writes an object.
+/// Steps are softplus of sums: no limit from a hundred on is ever met. JSON has no infinity; transformers writes an
+/// object.
 fn unlimited(limits: &[Value]) -> bool {
     let [least, most] = limits else { return false };
-    least.as_f64() == Some(0.0) && (most.as_f64().is_some_and(|most| most >= 100.0) || *most == json!({ "__float__": "Infinity" }))
+    least.as_f64() == Some(0.0)
+        && (most.as_f64().is_some_and(|most| most >= 100.0) || *most == json!({ "__float__": "Infinity" }))
 }

@@ -1,12 +1,13 @@
-//! MiniCPM, up to 4: Llama with Granite's factors under other names. The sparse attention of version 4 is for long contexts only: all of it is
-//! computed here.
+//! MiniCPM, up to 4: Llama with Granite's factors under other names. The sparse attention of version 4 is for long
+//! contexts only: all of it is computed here.
 
 use super::config::ModelConfig;
 use super::keys::Keys;
 use super::{Architecture, granite, names};
 use crate::error::{Error, Result};
 
-pub const MINICPM: Architecture = Architecture { file: file!(), gguf: "minicpm", hf: &["MiniCPMForCausalLM"], read, names: &names::LLAMA };
+pub const MINICPM: Architecture =
+    Architecture { file: file!(), gguf: "minicpm", hf: &["MiniCPMForCausalLM"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "minicpm")?;
@@ -19,7 +20,9 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
             logits: keys.positive("logit_scale", "")?.unwrap_or(c.width as f64 / 256.0),
         },
         false => {
-            let base = keys.positive("", "dim_model_base")?.ok_or_else(|| Error::bad_model("config.json: dim_model_base is missing"))?;
+            let base = keys
+                .positive("", "dim_model_base")?
+                .ok_or_else(|| Error::bad_model("config.json: dim_model_base is missing"))?;
             granite::Factors {
                 embed: keys.positive("", "scale_emb")?.unwrap_or(1.0),
                 residual: keys.positive("", "scale_depth")?.unwrap_or(1.0) / (c.layers.len() as f64).sqrt(),

@@ -5,17 +5,17 @@ use super::tensors::{Listed, Rows, Tensors};
 use crate::error::{Error, Result};
 use crate::layout::{BufferId, Scratch};
 use crate::plan::{
-    Act, Attention, Builder, GatedNorm, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Norm, QK_NORM_ROOM, QkNorms, Rotation, Rule, ShortConv,
-    Value,
+    Act, Attention, Builder, GatedNorm, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Norm,
+    QK_NORM_ROOM, QkNorms, Rotation, Rule, ShortConv, Value,
 };
 use crate::weights::Matrix;
 
 pub enum Mixer {
     Attention {
-        qkv: Matrix,               // ((H + 2 G) E, D), or (H E, D) where keys and values are another layer's; gates (H E, D) behind them
+        qkv: Matrix, // ((H + 2 G) E, D), or (H E, D) where keys and values are another layer's; gates (H E, D) behind them
         qk_norm: Option<BufferId>, // weights for queries, then for keys
-        sinks: Option<BufferId>,   // (H)
-        o: Matrix,                 // (D, H E)
+        sinks: Option<BufferId>, // (H)
+        o: Matrix,   // (D, H E)
         keys: Keys,
     },
     ShortConv {
@@ -24,12 +24,12 @@ pub enum Mixer {
         output: Matrix,   // (D, D)
     },
     Linear {
-        input: Matrix,          // channels and gates of the norm, (.., D), and those of the heads where they are of the same types
-        gates: Option<Matrix>,  // (a and b of each head, D)
-        conv: BufferId,         // (channels, taps), (channels)
-        of_heads: BufferId,     // (3, heads): A, bias, D
+        input: Matrix, // channels and gates of the norm, (.., D), and those of the heads where they are of the same types
+        gates: Option<Matrix>, // (a and b of each head, D)
+        conv: BufferId, // (channels, taps), (channels)
+        of_heads: BufferId, // (3, heads): A, bias, D
         norm: Option<BufferId>, // (value), or (heads value)
-        output: Matrix,         // (D, heads value)
+        output: Matrix, // (D, heads value)
     },
     /// Attention and linear attention of the same rows.
     Both(Box<[Mixer; 2]>),
@@ -102,7 +102,13 @@ impl Reserving<'_, '_, '_> {
         let qkv = if c.attention_gate { self.gated_qkv()? } else { self.matrix("qkv", qkv, d, c.biases.qkv)? };
         let sinks = self.t.named(("attn_sinks", Some(self.i)), "weight", &[h]);
         let sinks = if c.sinks { Some(self.vector("sinks", vec![(Some(sinks), h)])?) } else { None };
-        Ok(Mixer::Attention { qkv, qk_norm: self.qk_norm()?, sinks, o: self.matrix("o", &[("attn_output", d)], h * e, c.biases.output)?, keys })
+        Ok(Mixer::Attention {
+            qkv,
+            qk_norm: self.qk_norm()?,
+            sinks,
+            o: self.matrix("o", &[("attn_output", d)], h * e, c.biases.output)?,
+            keys,
+        })
     }
 
     /// A projection that the checkpoint stores with each head's query and gate side by side.
@@ -127,7 +133,8 @@ impl Reserving<'_, '_, '_> {
             QkNorm::All => (h * e, g * e),
         };
         let room = if c.qk_norm == QkNorm::All { q } else { QK_NORM_ROOM };
-        let (q_norm, k_norm) = (t.named(("attn_q_norm", Some(i)), "weight", &[q]), t.named(("attn_k_norm", Some(i)), "weight", &[k]));
+        let (q_norm, k_norm) =
+            (t.named(("attn_q_norm", Some(i)), "weight", &[q]), t.named(("attn_k_norm", Some(i)), "weight", &[k]));
         let mut parts = vec![(Some(q_norm), q), (None, room - q)];
         parts.push(if matches!(c.layers[i].mixer, MixerKind::Shared(_)) { (None, k) } else { (Some(k_norm), k) });
         t.vector(format!("blk.{i}.qk_norm"), parts, c.norm_offset, 1.0, 2 * QK_NORM_ROOM).map(Some)
@@ -152,8 +159,14 @@ impl Reserving<'_, '_, '_> {
         // Rows of tensors that store all parts of a key head together: a piece is (first row, rows) within a head.
         let per_head = |part: &'static str, n: usize, pieces: &[(usize, usize)]| {
             let (tensor, heads) = (self.t.named((part, Some(self.i)), "weight", &[n, d]), h.key_heads);
-            let of = |&(at, rows): &(usize, usize)| (0..heads).map(move |head| (head * (n / heads) + at, rows)).collect::<Vec<_>>();
-            pieces.iter().flat_map(of).map(|(first, rows)| Rows { tensor: tensor.clone(), first, rows }).collect::<Vec<_>>()
+            let of = |&(at, rows): &(usize, usize)| {
+                (0..heads).map(move |head| (head * (n / heads) + at, rows)).collect::<Vec<_>>()
+            };
+            pieces
+                .iter()
+                .flat_map(of)
+                .map(|(first, rows)| Rows { tensor: tensor.clone(), first, rows })
+                .collect::<Vec<_>>()
         };
         let (key, shared) = (h.key, heads / h.key_heads);
         let values = shared * h.value;
@@ -162,20 +175,32 @@ impl Reserving<'_, '_, '_> {
             Rule::Delta if self.c.stored.by_key_heads => {
                 let input = match self.t.names.gguf() {
                     true => vec![all("attn_qkv", channels), all("attn_gate", width)],
-                    false => per_head("ssm_in", channels + width, &[(0, key), (key, key), (2 * key, values), (2 * key + values, values)]),
+                    false => per_head(
+                        "ssm_in",
+                        channels + width,
+                        &[(0, key), (key, key), (2 * key, values), (2 * key + values, values)],
+                    ),
                 };
                 (input, per_head("ssm_ba", 2 * heads, &[(shared, shared), (0, shared)]))
             }
-            Rule::Delta => (vec![all("attn_qkv", channels), all("attn_gate", width)], vec![all("ssm_alpha", heads), all("ssm_beta", heads)]),
+            Rule::Delta => (
+                vec![all("attn_qkv", channels), all("attn_gate", width)],
+                vec![all("ssm_alpha", heads), all("ssm_beta", heads)],
+            ),
         };
         let one = self.t.alike(&input.iter().chain(&gates).map(|rows| &rows.tensor).collect::<Vec<_>>());
         let (input, gates) = if one { (input.into_iter().chain(gates).collect(), vec![]) } else { (input, gates) };
         let input = self.t.matrix(self.name("linear_in"), input, d, 1, None)?;
-        let gates = if gates.is_empty() { None } else { Some(self.t.matrix(self.name("linear_gates"), gates, d, 1, None)?) };
+        let gates =
+            if gates.is_empty() { None } else { Some(self.t.matrix(self.name("linear_gates"), gates, d, 1, None)?) };
         let mut conv = vec![(Some(self.flat("ssm_conv1d", "weight", &[channels, taps])), channels * taps)];
         conv.extend(conv_bias.then(|| (Some(self.flat("ssm_conv1d", "bias", &[channels])), channels)));
         let direct = (h.rule == Rule::Mamba).then(|| self.flat("ssm_d", "", &[heads]));
-        let of_heads = vec![(Some(self.flat("ssm_a", "", &[heads])), heads), (Some(self.flat("ssm_dt", "bias", &[heads])), heads), (direct, heads)];
+        let of_heads = vec![
+            (Some(self.flat("ssm_a", "", &[heads])), heads),
+            (Some(self.flat("ssm_dt", "bias", &[heads])), heads),
+            (direct, heads),
+        ];
         let conv = self.vector("linear_conv", conv)?;
         if factors != LinearFactors::NONE {
             // Values, keys and queries, as Mamba-2 has its channels.
@@ -190,7 +215,13 @@ impl Reserving<'_, '_, '_> {
         let norm = match weights {
             Some(n) => {
                 let weights = self.flat("ssm_norm", "weight", &[n]);
-                Some(self.t.vector(self.name("linear_norm"), vec![(Some(weights), n)], 0.0, factors.output as f32, 0)?)
+                Some(self.t.vector(
+                    self.name("linear_norm"),
+                    vec![(Some(weights), n)],
+                    0.0,
+                    factors.output as f32,
+                    0,
+                )?)
             }
             None => None,
         };
@@ -210,7 +241,9 @@ impl Mixer {
         match self {
             Self::Attention { qkv, o, .. } => vec![qkv, o],
             Self::ShortConv { input, output, .. } => vec![input, output],
-            Self::Linear { input, gates, output, .. } => [Some(input), gates.as_ref(), Some(output)].into_iter().flatten().collect(),
+            Self::Linear { input, gates, output, .. } => {
+                [Some(input), gates.as_ref(), Some(output)].into_iter().flatten().collect()
+            }
             Self::Both(both) => both.iter().flat_map(Self::matrices).collect(),
             Self::None => vec![],
             #[cfg(feature = "toy")]
@@ -227,13 +260,21 @@ impl Mixer {
         }
     }
 
-    /// What layer `i` adds to the residual stream, and the product that adds it; nothing where it has added it itself. `norm` comes before it.
-    pub fn plan<'m>(&'m self, b: &mut Builder<'_>, c: &ModelConfig, i: usize, norm: Option<&Norm>) -> Result<Option<(&'m Matrix, Act)>> {
+    /// What layer `i` adds to the residual stream, and the product that adds it; nothing where it has added it itself.
+    /// `norm` comes before it.
+    pub fn plan<'m>(
+        &'m self,
+        b: &mut Builder<'_>,
+        c: &ModelConfig,
+        i: usize,
+        norm: Option<&Norm>,
+    ) -> Result<Option<(&'m Matrix, Act)>> {
         match self {
             Self::Both(both) => {
                 // Both read what was there before either has added to it.
                 let [attention, linear] = &**both;
-                let (of_attention, of_linear) = (attention.project(b, i, norm, Scratch::Qkv)?, linear.project(b, i, norm, Scratch::Beside)?);
+                let (of_attention, of_linear) =
+                    (attention.project(b, i, norm, Scratch::Qkv)?, linear.project(b, i, norm, Scratch::Beside)?);
                 if let Some((output, x)) = attention.mix(b, c, i, of_attention)? {
                     b.add(output, x, None)?;
                 }
@@ -275,7 +316,13 @@ impl Mixer {
     }
 
     /// What it makes of them and of what the layer remembers, and the product that reads it.
-    fn mix<'m>(&'m self, b: &mut Builder<'_>, c: &ModelConfig, i: usize, of: Projected) -> Result<Option<(&'m Matrix, Act)>> {
+    fn mix<'m>(
+        &'m self,
+        b: &mut Builder<'_>,
+        c: &ModelConfig,
+        i: usize,
+        of: Projected,
+    ) -> Result<Option<(&'m Matrix, Act)>> {
         let layer = c.layers[i];
         let name = |part: &str| format!("blk.{i}.{part}");
         let Projected { rows, width, gates } = of;
@@ -288,8 +335,13 @@ impl Mixer {
                     growth: rope.growth,
                     axes: rope.axes,
                 });
-                let qk_norm =
-                    qk_norm.map(|weight| QkNorms { weight, eps: c.eps, all: c.qk_norm == QkNorm::All, late: c.qk_norm == QkNorm::Late, values: c.value_norm });
+                let qk_norm = qk_norm.map(|weight| QkNorms {
+                    weight,
+                    eps: c.eps,
+                    all: c.qk_norm == QkNorm::All,
+                    late: c.qk_norm == QkNorm::Late,
+                    values: c.value_norm,
+                });
                 let shape = Attention {
                     keys: *keys,
                     heads: c.heads_of(i),

@@ -1,5 +1,6 @@
-//! Architectures: one file each, which says how to read a configuration and what the checkpoint calls its tensors. What they have in common is
-//! [`decoder`], which names matrices after the checkpoint's tensors and writes the forward pass with the plan's operations.
+//! Architectures: one file each, which says how to read a configuration and what the checkpoint calls its tensors. What
+//! they have in common is [`decoder`], which names matrices after the checkpoint's tensors and writes the forward pass
+//! with the plan's operations.
 
 pub mod adapter;
 mod bert;
@@ -86,7 +87,8 @@ pub trait Model {
     }
     /// Appends one pass, from the embedding to what the last layer adds to the residual stream.
     fn layers(&self, b: &mut Builder<'_>) -> Result<()>;
-    /// Appends the last norm and the head: the logits of the last row, `[V]`; or where the model pools, a row for each text.
+    /// Appends the last norm and the head: the logits of the last row, `[V]`; or where the model pools, a row for each
+    /// text.
     fn head(&self, b: &mut Builder<'_>) -> Result<Value>;
 }
 
@@ -186,19 +188,27 @@ fn architecture(name: &str) -> Option<&'static Architecture> {
     ARCHITECTURES.iter().copied().find(|a| a.gguf == name || a.hf.contains(&name))
 }
 
-/// The checkpoint's architecture and configuration. An unknown architecture is an error that lists those that are known.
+/// The checkpoint's architecture and configuration. An unknown architecture is an error that lists those that are
+/// known.
 fn read(checkpoint: &Checkpoint, asked: AskedPooling) -> Result<(&'static Architecture, ModelConfig)> {
     let name = named(checkpoint)?;
     let Some(architecture) = architecture(&name) else {
         let known: Vec<_> = ARCHITECTURES.iter().map(|a| format!("{} ({})", a.gguf, a.hf.join(", "))).collect();
-        return Err(Error::unsupported(format!("architecture {name} is not supported; this version runs: {}", known.join(", "))));
+        return Err(Error::unsupported(format!(
+            "architecture {name} is not supported; this version runs: {}",
+            known.join(", ")
+        )));
     };
     let keys = Keys::of(checkpoint, architecture.gguf)?;
     let mut config = (architecture.read)(&keys)?;
     pooling::read(&keys, checkpoint, asked, &mut config)?;
     keys.finish()?;
     config.check()?;
-    if name.ends_with("Model") && !name.ends_with("HeadModel") && config.pooling.is_none() && asked != AskedPooling::None {
+    if name.ends_with("Model")
+        && !name.ends_with("HeadModel")
+        && config.pooling.is_none()
+        && asked != AskedPooling::None
+    {
         return Err(Error::unsupported(format!(
             "{name} has no head to write with, and there is no modules.json that says how it embeds; load it with pooling \"last\""
         )));
@@ -223,7 +233,9 @@ pub async fn read_rope_divisors(checkpoint: &Checkpoint, model: &mut dyn Model) 
     for rope in &mut model.config_mut().ropes {
         let wanted: Vec<(&str, &mut Vec<f32>)> = match &mut rope.scaling {
             Scaling::Divisors(divisors) if divisors.is_empty() => vec![(ROPE_FREQS, divisors)],
-            Scaling::LongRope { short, long, .. } if short.is_empty() => vec![(ROPE_FACTORS[0], short), (ROPE_FACTORS[1], long)],
+            Scaling::LongRope { short, long, .. } if short.is_empty() => {
+                vec![(ROPE_FACTORS[0], short), (ROPE_FACTORS[1], long)]
+            }
             _ => continue,
         };
         for (name, divisors) in wanted {

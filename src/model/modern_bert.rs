@@ -1,5 +1,5 @@
-//! ModernBERT, as granite-embedding R2 and gte-modernbert have it: norms before blocks and without biases, gates, rotations by two bases, and
-//! two layers with a window in both directions to one without.
+//! ModernBERT, as granite-embedding R2 and gte-modernbert have it: norms before blocks and without biases, gates,
+//! rotations by two bases, and two layers with a window in both directions to one without.
 
 use serde_json::json;
 
@@ -11,12 +11,18 @@ use super::rope::{Rope, Scaling};
 use crate::error::Result;
 use crate::plan::{Activation, Mlp};
 
-pub const MODERN_BERT: Architecture = Architecture { file: file!(), gguf: "modern-bert", hf: &["ModernBertModel"], read, names: &NAMES };
+pub const MODERN_BERT: Architecture =
+    Architecture { file: file!(), gguf: "modern-bert", hf: &["ModernBertModel"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "model."), ("", "")],
     layers: "layers",
-    outside: &[("token_embd", "embeddings.tok_embeddings"), ("token_embd_norm", "embeddings.norm"), ("output_norm", "final_norm"), ("output", "decoder")],
+    outside: &[
+        ("token_embd", "embeddings.tok_embeddings"),
+        ("token_embd_norm", "embeddings.norm"),
+        ("output_norm", "final_norm"),
+        ("output", "decoder"),
+    ],
     layer: &[
         ("attn_norm", "attn_norm"),
         ("attn_qkv", "attn.Wqkv"),
@@ -40,9 +46,29 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         keys.must_be(key, &json!(false))?;
     }
     // Of training, and of heads that are none of an embedder's.
-    keys.ignore(&["embedding_dropout", "mlp_dropout", "initializer_cutoff_factor", "deterministic_flash_attn", "reference_compile", "layer_norm_eps"]);
-    keys.ignore(&["sparse_prediction", "sparse_pred_ignore_index", "repad_logits_with_grad", "decoder_bias", "gradient_checkpointing"]);
-    keys.ignore(&["classifier_pooling", "classifier_dropout", "classifier_bias", "classifier_activation", "cls_token_id", "sep_token_id"]);
+    keys.ignore(&[
+        "embedding_dropout",
+        "mlp_dropout",
+        "initializer_cutoff_factor",
+        "deterministic_flash_attn",
+        "reference_compile",
+        "layer_norm_eps",
+    ]);
+    keys.ignore(&[
+        "sparse_prediction",
+        "sparse_pred_ignore_index",
+        "repad_logits_with_grad",
+        "decoder_bias",
+        "gradient_checkpointing",
+    ]);
+    keys.ignore(&[
+        "classifier_pooling",
+        "classifier_dropout",
+        "classifier_bias",
+        "classifier_activation",
+        "cls_token_id",
+        "sep_token_id",
+    ]);
     keys.ignore(&["position_embedding_type", "hidden_act"]);
     keys.ignore_gguf(&["attention.causal"]);
     let mut c = ModelConfig::read(keys, "modern-bert", ("attention.layer_norm_epsilon", "norm_eps"))?;
@@ -52,8 +78,16 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let [full, sliding] = match Rope::by_kind(keys, &c)? {
         Some((full, sliding)) => [full, sliding],
         None => {
-            let bases = [keys.positive("rope.freq_base", "global_rope_theta")?, keys.positive("rope.freq_base_swa", "local_rope_theta")?];
-            let of = |i: usize| Rope { base: bases[i].unwrap_or(BASES[i]), scaling: Scaling::None, factor: 1.0, ..c.ropes[0].clone() };
+            let bases = [
+                keys.positive("rope.freq_base", "global_rope_theta")?,
+                keys.positive("rope.freq_base_swa", "local_rope_theta")?,
+            ];
+            let of = |i: usize| Rope {
+                base: bases[i].unwrap_or(BASES[i]),
+                scaling: Scaling::None,
+                factor: 1.0,
+                ..c.ropes[0].clone()
+            };
             [of(0), of(1)]
         }
     };
@@ -61,7 +95,8 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     for layer in &mut c.layers {
         layer.rope = usize::from(layer.window.is_some());
     }
-    c.encoder = Encoder { both_ways: true, embed_norm: true, no_norm_bias: true, first_unnormed: true, ..Encoder::default() };
+    c.encoder =
+        Encoder { both_ways: true, embed_norm: true, no_norm_bias: true, first_unnormed: true, ..Encoder::default() };
     c.norm = NormKind::Layer;
     c.mlp = Mlp::gated(keys.text("", "hidden_activation")?.map_or(Ok(Activation::Gelu), activation)?);
     c.stored = Stored { qkv: true, gate_up: true, ..Stored::default() };

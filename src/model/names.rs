@@ -1,20 +1,24 @@
-//! What checkpoints call tensors. The engine uses llama.cpp's names; this is the one place that knows those of transformers.
+//! What checkpoints call tensors. The engine uses llama.cpp's names; this is the one place that knows those of
+//! transformers.
 
 use crate::format::{Checkpoint, Metadata};
 
 /// An architecture's names.
 pub struct TensorNames {
-    /// What stands before the head's name, and before those of all other tensors: the first pair that the checkpoint has.
+    /// What stands before the head's name, and before those of all other tensors: the first pair that the checkpoint
+    /// has.
     pub prefixes: &'static [(&'static str, &'static str)],
     /// Of the layers' list, after the prefix.
     pub layers: &'static str,
-    /// (llama.cpp's name, transformers' name) of the tensors outside of the layers; behind a `/` there is what stands behind the head's prefix, behind one that
-    /// ends with `=` no ending.
+    /// (llama.cpp's name, transformers' name) of the tensors outside of the layers; behind a `/` there is what stands
+    /// behind the head's prefix, behind one that ends with `=` no ending.
     pub outside: &'static [(&'static str, &'static str)],
-    /// (llama.cpp's name, transformers' name) of a layer's tensors that are not called as Llama's; `{}` stands for the number of an expert. Behind
-    /// one that ends with `=` there is no `.weight` or `.bias`. Of two with `|` between, the first is of all experts together.
+    /// (llama.cpp's name, transformers' name) of a layer's tensors that are not called as Llama's; `{}` stands for the
+    /// number of an expert. Behind one that ends with `=` there is no `.weight` or `.bias`. Of two with `|` between,
+    /// the first is of all experts together.
     pub layer: &'static [(&'static str, &'static str)],
-    /// (the engine's name, the file's) where GGUF files have another than llama.cpp's usual one; where they have it; behind one that ends with `=` there is no ending.
+    /// (the engine's name, the file's) where GGUF files have another than llama.cpp's usual one; where they have it;
+    /// behind one that ends with `=` there is no ending.
     pub gguf: &'static [(&'static str, &'static str)],
     /// What tensors begin with that belong to something else than the language model, or follow from its configuration.
     pub ignored: &'static [&'static str],
@@ -74,9 +78,16 @@ impl Names {
                 None => name.strip_suffix(".weight").and_then(|name| name.rsplit('.').next()) == Some(file),
             };
             let there = |(_, file): &(&str, &str)| checkpoint.tensors.keys().any(|name| is(name, file));
-            return Self { hf: None, gguf: names.gguf.iter().copied().filter(there).collect(), ignored: names.ignored, tower: false };
+            return Self {
+                hf: None,
+                gguf: names.gguf.iter().copied().filter(there).collect(),
+                ignored: names.ignored,
+                tower: false,
+            };
         }
-        let has = |(_, prefix): &(&str, &str)| checkpoint.tensors.keys().any(|name| name.starts_with(&format!("{prefix}{}.", names.layers)));
+        let has = |(_, prefix): &(&str, &str)| {
+            checkpoint.tensors.keys().any(|name| name.starts_with(&format!("{prefix}{}.", names.layers)))
+        };
         let prefix = names.prefixes.iter().copied().find(has).or(names.prefixes.first().copied());
         Self { hf: Some((names, prefix.unwrap_or_default())), gguf: Vec::new(), ignored: names.ignored, tower: false }
     }
@@ -98,7 +109,9 @@ impl Names {
             // Beside the model there is a file for each.
             Some(_) if part.starts_with("dense_") => format!("{part}.{kind}"),
             Some((hf, (head, model))) => match (find(hf.outside, part), part) {
-                (name, _) if name.starts_with('/') && name.ends_with('=') => format!("{head}{}", name[1..].trim_end_matches('=')),
+                (name, _) if name.starts_with('/') && name.ends_with('=') => {
+                    format!("{head}{}", name[1..].trim_end_matches('='))
+                }
                 (name, _) if name.starts_with('/') => format!("{head}{}.{kind}", &name[1..]),
                 (name, _) if name.ends_with('=') => format!("{model}{}", name.trim_end_matches('=')),
                 (name, "output") => format!("{head}{name}.{kind}"),

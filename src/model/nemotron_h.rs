@@ -1,5 +1,5 @@
-//! Nemotron-H, Nemotron Nano 2 and Nemotron 3 Nano: each layer is one thing, Mamba-2, attention that does not rotate, or a feed-forward network of
-//! squared ReLU without gates, of which the last kind has experts.
+//! Nemotron-H, Nemotron Nano 2 and Nemotron 3 Nano: each layer is one thing, Mamba-2, attention that does not rotate,
+//! or a feed-forward network of squared ReLU without gates, of which the last kind has experts.
 
 use serde_json::{Value, json};
 
@@ -10,8 +10,13 @@ use super::{Architecture, mamba, nemotron_h_moe};
 use crate::error::{Error, Result};
 use crate::plan::{Activation, GatedNorm, Mlp};
 
-pub const NEMOTRON_H: Architecture =
-    Architecture { file: file!(), gguf: "nemotron_h", hf: &["NemotronHForCausalLM"], read: |keys| read(keys, "nemotron_h"), names: &NAMES };
+pub const NEMOTRON_H: Architecture = Architecture {
+    file: file!(),
+    gguf: "nemotron_h",
+    hf: &["NemotronHForCausalLM"],
+    read: |keys| read(keys, "nemotron_h"),
+    names: &NAMES,
+};
 
 pub(super) const NAMES: TensorNames = TensorNames {
     prefixes: &[("", "backbone."), ("", "model.")],
@@ -70,7 +75,11 @@ pub(super) fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
         return Err(Error::bad_model(format!("{name}: {} layers, and kinds of {}", c.layers.len(), letters.len())));
     }
     for (layer, letter) in c.layers.iter_mut().zip(letters) {
-        let unknown = || Error::unsupported(format!("config.json: hybrid_override_pattern: layer {letter:?}; this version knows M, *, - and E"));
+        let unknown = || {
+            Error::unsupported(format!(
+                "config.json: hybrid_override_pattern: layer {letter:?}; this version knows M, *, - and E"
+            ))
+        };
         let (_, _, mixer, feed_forward) = *KINDS.iter().find(|(_, known, ..)| *known == letter).ok_or_else(unknown)?;
         *layer = LayerKind { rope: NO_ROPE, mixer, feed_forward, ..LayerKind::USUAL };
     }
@@ -85,18 +94,44 @@ pub(super) fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
     keys.must_be("moe_latent_size", &Value::Null)?;
     keys.must_be("sliding_window", &Value::Null)?;
     // Of training and of other implementations; and of positions, which nothing rotates by.
-    keys.ignore(&["norm_eps", "time_step_floor", "time_step_max", "time_step_min", "rescale_prenorm_residual", "residual_in_fp32", "expand", "chunk_size"]);
-    keys.ignore(&["num_logits_to_keep", "use_mamba_kernels", "mamba_ssm_cache_dtype", "rope_theta", "partial_rotary_factor", "rope_scaling"]);
-    keys.ignore(&["num_nextn_predict_layers", "mtp_layers_block_type", "mtp_hybrid_override_pattern", "moe_shared_expert_overlap"]);
+    keys.ignore(&[
+        "norm_eps",
+        "time_step_floor",
+        "time_step_max",
+        "time_step_min",
+        "rescale_prenorm_residual",
+        "residual_in_fp32",
+        "expand",
+        "chunk_size",
+    ]);
+    keys.ignore(&[
+        "num_logits_to_keep",
+        "use_mamba_kernels",
+        "mamba_ssm_cache_dtype",
+        "rope_theta",
+        "partial_rotary_factor",
+        "rope_scaling",
+    ]);
+    keys.ignore(&[
+        "num_nextn_predict_layers",
+        "mtp_layers_block_type",
+        "mtp_hybrid_override_pattern",
+        "moe_shared_expert_overlap",
+    ]);
     keys.ignore_gguf(&["attention.layer_norm_epsilon", "rope.scaling.finetuned"]);
-    c.linear = Some(mamba::read(keys, c.width, c.eps, |inner, groups| GatedNorm::Groups { group: inner / groups, gate_first: true })?);
+    c.linear = Some(mamba::read(keys, c.width, c.eps, |inner, groups| GatedNorm::Groups {
+        group: inner / groups,
+        gate_first: true,
+    })?);
     nemotron_h_moe::experts(keys, &mut c)?;
     Ok(c)
 }
 
-/// The letters of the layers. Of GGUF's those with key heads attend, those with a feed-forward width have a network, the others Mamba-2.
+/// The letters of the layers. Of GGUF's those with key heads attend, those with a feed-forward width have a network,
+/// the others Mamba-2.
 fn letters(keys: &Keys<'_>, n: usize) -> Result<Vec<char>> {
-    if let (Some(attends), Some(feeds)) = (keys.present("attention.head_count_kv"), keys.present("feed_forward_length")) {
+    if let (Some(attends), Some(feeds)) = (keys.present("attention.head_count_kv"), keys.present("feed_forward_length"))
+    {
         let network = if keys.size_or_none("expert_count", "")? > 0 { 'E' } else { '-' };
         let letter = |(attends, feeds)| {
             if attends {
@@ -109,7 +144,8 @@ fn letters(keys: &Keys<'_>, n: usize) -> Result<Vec<char>> {
         };
         return Ok(attends.into_iter().zip(feeds).map(letter).collect());
     }
-    let words: Vec<_> = KINDS.iter().flat_map(|(words, letter, ..)| words.iter().map(|word| (*word, *letter))).collect();
+    let words: Vec<_> =
+        KINDS.iter().flat_map(|(words, letter, ..)| words.iter().map(|word| (*word, *letter))).collect();
     let pattern = keys.text("", "hybrid_override_pattern")?.map(|pattern| pattern.chars().collect());
     let listed = keys.kinds("layers_block_type", n, &words)?;
     listed.or(pattern).ok_or_else(|| Error::bad_model("config.json: hybrid_override_pattern is missing"))

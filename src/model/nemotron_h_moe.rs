@@ -17,12 +17,19 @@ pub const NEMOTRON_H_MOE: Architecture = Architecture {
 
 /// What layers with experts have, where there are such.
 pub(super) fn experts(keys: &Keys<'_>, c: &mut ModelConfig) -> Result<()> {
-    let (count, used) = (keys.size_or_none("expert_count", "n_routed_experts")?, keys.size_or_none("expert_used_count", "num_experts_per_tok")?);
+    let (count, used) = (
+        keys.size_or_none("expert_count", "n_routed_experts")?,
+        keys.size_or_none("expert_used_count", "num_experts_per_tok")?,
+    );
     let normed = keys.flag("expert_weights_norm", "norm_topk_prob")?.unwrap_or(true);
     let factor = keys.positive("expert_weights_scale", "routed_scaling_factor")?.unwrap_or(1.0);
     let ff = keys.size("expert_feed_forward_length", "moe_intermediate_size")?.unwrap_or(c.ff);
     let shared = keys.size("expert_shared_feed_forward_length", "moe_shared_expert_intermediate_size")?;
-    for (gguf, hf) in [("expert_group_count", "n_group"), ("expert_group_used_count", "topk_group"), ("expert_shared_count", "n_shared_experts")] {
+    for (gguf, hf) in [
+        ("expert_group_count", "n_group"),
+        ("expert_group_used_count", "topk_group"),
+        ("expert_shared_count", "n_shared_experts"),
+    ] {
         if keys.size_or_none(gguf, hf)? > 1 {
             return Err(Error::unsupported(format!("{}: more than one", keys.name(gguf, hf))));
         }

@@ -1,5 +1,5 @@
-//! OLMo 2: norms of what a layer adds, not of what it reads, and of all queries and of all keys. OLMo 3 has windows in three of four layers, and
-//! stretches rotations in the others alone.
+//! OLMo 2: norms of what a layer adds, not of what it reads, and of all queries and of all keys. OLMo 3 has windows in
+//! three of four layers, and stretches rotations in the others alone.
 
 use serde_json::json;
 
@@ -10,10 +10,13 @@ use super::names::{self, TensorNames};
 use super::rope::{Rope, Scaling};
 use crate::error::Result;
 
-pub const OLMO2: Architecture = Architecture { file: file!(), gguf: "olmo2", hf: &["Olmo2ForCausalLM", "Olmo3ForCausalLM"], read, names: &NAMES };
+pub const OLMO2: Architecture =
+    Architecture { file: file!(), gguf: "olmo2", hf: &["Olmo2ForCausalLM", "Olmo3ForCausalLM"], read, names: &NAMES };
 
-pub(super) const NAMES: TensorNames =
-    TensorNames { layer: &[("post_attention_norm", "post_attention_layernorm"), ("post_ffw_norm", "post_feedforward_layernorm")], ..names::LLAMA };
+pub(super) const NAMES: TensorNames = TensorNames {
+    layer: &[("post_attention_norm", "post_attention_layernorm"), ("post_ffw_norm", "post_feedforward_layernorm")],
+    ..names::LLAMA
+};
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "olmo2")?;

@@ -1,5 +1,5 @@
-//! Phi-3, Phi-3.5 and Phi-4-mini: Llama with queries, keys and values in one tensor and gates and up rows in another, LongRoPE, and in
-//! Phi-4-mini heads that are rotated in part.
+//! Phi-3, Phi-3.5 and Phi-4-mini: Llama with queries, keys and values in one tensor and gates and up rows in another,
+//! LongRoPE, and in Phi-4-mini heads that are rotated in part.
 
 use super::config::{ModelConfig, Stored};
 use super::keys::Keys;
@@ -7,7 +7,8 @@ use super::{Architecture, names};
 use crate::error::Result;
 use serde_json::json;
 
-pub const PHI3: Architecture = Architecture { file: file!(), gguf: "phi3", hf: &["Phi3ForCausalLM"], read, names: &names::LLAMA };
+pub const PHI3: Architecture =
+    Architecture { file: file!(), gguf: "phi3", hf: &["Phi3ForCausalLM"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "phi3")?;

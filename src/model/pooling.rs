@@ -21,7 +21,8 @@ pub enum Pooling {
     Cls,
     /// The last token's row, which has seen all of it: an embedding.
     Last,
-    /// A score: of the last token's row, how much likelier yes is than no; of a model that reads both ways what its classifier makes of the first.
+    /// A score: of the last token's row, how much likelier yes is than no; of a model that reads both ways what its
+    /// classifier makes of the first.
     Rank,
 }
 
@@ -53,11 +54,17 @@ impl Pooling {
 
     /// From the configuration of sentence-transformers' module.
     fn of_module(config: &Value) -> Result<Self> {
-        let flags =
-            config.as_object().into_iter().flatten().filter(|(_, on)| **on == Value::Bool(true)).filter_map(|(key, _)| key.strip_prefix("pooling_mode_"));
+        let flags = config
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(_, on)| **on == Value::Bool(true))
+            .filter_map(|(key, _)| key.strip_prefix("pooling_mode_"));
         let modes: Vec<&str> = flags.chain(config.get("pooling_mode").and_then(Value::as_str)).collect();
         if config.get("include_prompt") == Some(&Value::Bool(false)) {
-            return Err(Error::unsupported("modules.json: include_prompt is false; this version pools the rows of prompts, too"));
+            return Err(Error::unsupported(
+                "modules.json: include_prompt is false; this version pools the rows of prompts, too",
+            ));
         }
         match modes[..] {
             ["mean_tokens" | "mean"] => Ok(Self::Mean),
@@ -79,10 +86,16 @@ impl Dense {
             Some("Identity") => false,
             // The default of sentence-transformers.
             Some("Tanh") | None => true,
-            Some(other) => return Err(Error::unsupported(format!("modules.json: activation {other} of a dense layer; this version knows Tanh and Identity"))),
+            Some(other) => {
+                return Err(Error::unsupported(format!(
+                    "modules.json: activation {other} of a dense layer; this version knows Tanh and Identity"
+                )));
+            }
         };
         match (PARTS.get(i), n) {
-            (Some(part), Some(n)) => Ok(Self { part, n: n as usize, bias: config["bias"].as_bool().unwrap_or(true), tanh }),
+            (Some(part), Some(n)) => {
+                Ok(Self { part, n: n as usize, bias: config["bias"].as_bool().unwrap_or(true), tanh })
+            }
             (None, _) => Err(Error::unsupported("modules.json: more than two dense layers")),
             (_, None) => Err(Error::bad_model("modules.json: a dense layer without out_features")),
         }
@@ -116,7 +129,9 @@ impl AskedPooling {
             "none" => Ok(Self::None),
             _ => match Pooling::ALL.into_iter().find(|pooling| pooling.name() == name) {
                 Some(pooling) => Ok(Self::As(pooling)),
-                None => Err(Error::bad_option(format!("pooling {name:?} does not exist; use auto, none, mean, cls, last or rank"))),
+                None => Err(Error::bad_option(format!(
+                    "pooling {name:?} does not exist; use auto, none, mean, cls, last or rank"
+                ))),
             },
         }
     }
@@ -132,13 +147,20 @@ impl AskedPooling {
 }
 
 /// Fills in what becomes of texts.
-pub(super) fn read(keys: &Keys<'_>, checkpoint: &Checkpoint, asked: AskedPooling, config: &mut ModelConfig) -> Result<()> {
+pub(super) fn read(
+    keys: &Keys<'_>,
+    checkpoint: &Checkpoint,
+    asked: AskedPooling,
+    config: &mut ModelConfig,
+) -> Result<()> {
     let number = keys.size_or_none("pooling_type", "")?;
     let mut answers = None;
     keys.ignore_gguf(&["classifier.output_labels"]);
     let modules: Vec<&Value> = match &checkpoint.metadata {
         Metadata::Gguf(_) => vec![],
-        Metadata::Hf(folder) => folder.sentence.iter().filter_map(|sentence| sentence.get("modules")?.as_array()).flatten().collect(),
+        Metadata::Hf(folder) => {
+            folder.sentence.iter().filter_map(|sentence| sentence.get("modules")?.as_array()).flatten().collect()
+        }
     };
     let kind = |module: &Value| module["kind"].as_str().unwrap_or_default().to_owned();
     config.pooling = match asked {
@@ -152,18 +174,23 @@ pub(super) fn read(keys: &Keys<'_>, checkpoint: &Checkpoint, asked: AskedPooling
                     "Transformer" | "Normalize" | "Dense" => {}
                     "Pooling" => pooling = Some(Pooling::of_module(&module["config"])?),
                     "LogitScore" => {
-                        let id = |key: &str| module["config"][key].as_u64().map(|id| id as usize).filter(|id| *id < config.vocab);
+                        let id = |key: &str| {
+                            module["config"][key].as_u64().map(|id| id as usize).filter(|id| *id < config.vocab)
+                        };
                         answers = id("true_token_id").zip(id("false_token_id")).map(|(yes, no)| [yes, no]);
                         pooling = Some(Pooling::Rank);
                     }
                     other => {
                         let known = "Transformer, Pooling, Dense, Normalize and LogitScore";
-                        return Err(Error::unsupported(format!("modules.json: module {other}; this version knows {known}")));
+                        return Err(Error::unsupported(format!(
+                            "modules.json: module {other}; this version knows {known}"
+                        )));
                     }
                 }
             }
             // Models that give one score of a text have no other mark than their class.
-            pooling.or((config.encoder.both_ways && keys.hf_class().ends_with("ForSequenceClassification")).then_some(Pooling::Rank))
+            pooling.or((config.encoder.both_ways && keys.hf_class().ends_with("ForSequenceClassification"))
+                .then_some(Pooling::Rank))
         }
     };
     if config.pooling.is_some_and(Pooling::embeds) {
@@ -172,7 +199,11 @@ pub(super) fn read(keys: &Keys<'_>, checkpoint: &Checkpoint, asked: AskedPooling
             let n = keys.rows_of(&format!("{part}.weight"))?;
             Ok(Dense { part, n, bias: keys.has_tensor(&format!("{part}.bias")), tanh: false })
         });
-        let of_modules = modules.iter().filter(|module| kind(module) == names::DENSE).enumerate().map(|(i, module)| Dense::of_module(i, &module["config"]));
+        let of_modules = modules
+            .iter()
+            .filter(|module| kind(module) == names::DENSE)
+            .enumerate()
+            .map(|(i, module)| Dense::of_module(i, &module["config"]));
         config.dense = of_gguf.chain(of_modules).collect::<Result<_>>()?;
     }
     let Some(pooling) = config.pooling else {
@@ -184,7 +215,9 @@ pub(super) fn read(keys: &Keys<'_>, checkpoint: &Checkpoint, asked: AskedPooling
             ))),
         };
     };
-    if let Some(i) = config.layers.iter().position(|layer| !matches!(layer.mixer, MixerKind::Attention | MixerKind::Shared(_))) {
+    if let Some(i) =
+        config.layers.iter().position(|layer| !matches!(layer.mixer, MixerKind::Attention | MixerKind::Shared(_)))
+    {
         return Err(Error::unsupported(format!(
             "pooling {}: layer {i} of {} is no attention; this version reads several texts at a time with attention alone",
             pooling.name(),
@@ -195,7 +228,10 @@ pub(super) fn read(keys: &Keys<'_>, checkpoint: &Checkpoint, asked: AskedPooling
         return classifier(keys, config);
     }
     if pooling == Pooling::Rank && config.architecture != "qwen3" {
-        return Err(Error::unsupported(format!("pooling rank: this version asks Qwen3-Reranker's question, which {} does not know", config.architecture)));
+        return Err(Error::unsupported(format!(
+            "pooling rank: this version asks Qwen3-Reranker's question, which {} does not know",
+            config.architecture
+        )));
     }
     if pooling == Pooling::Rank && !keys.has_tensor(CLASSIFIER) {
         if answers.is_none() {
@@ -218,11 +254,15 @@ fn classifier(keys: &Keys<'_>, config: &mut ModelConfig) -> Result<()> {
         ("pooler", "bert.pooler.dense", "classifier", "classifier.weight"),
     ];
     let Some((first, there, last, output)) = heads.into_iter().find(|(.., output)| keys.has_tensor(output)) else {
-        return Err(Error::unsupported("pooling rank: the model has no classifier that makes a score of a text; use a reranker, as bge-reranker-v2-m3 is"));
+        return Err(Error::unsupported(
+            "pooling rank: the model has no classifier that makes a score of a text; use a reranker, as bge-reranker-v2-m3 is",
+        ));
     };
     let n = keys.rows_of(output)?;
     if n != 1 {
-        return Err(Error::unsupported(format!("pooling rank: the model's classifier tells {n} classes apart; use one that makes one score")));
+        return Err(Error::unsupported(format!(
+            "pooling rank: the model's classifier tells {n} classes apart; use one that makes one score"
+        )));
     }
     if keys.has_tensor(&format!("{there}.weight")) {
         config.dense.push(Dense { part: first, n: config.width, bias: true, tanh: true });

@@ -5,7 +5,8 @@ use super::keys::Keys;
 use super::{Architecture, names};
 use crate::error::Result;
 
-pub const QWEN2: Architecture = Architecture { file: file!(), gguf: "qwen2", hf: &["Qwen2ForCausalLM"], read, names: &names::LLAMA };
+pub const QWEN2: Architecture =
+    Architecture { file: file!(), gguf: "qwen2", hf: &["Qwen2ForCausalLM"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "qwen2")?;

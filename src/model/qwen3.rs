@@ -5,7 +5,8 @@ use super::keys::Keys;
 use super::{Architecture, names, qwen2};
 use crate::error::Result;
 
-pub const QWEN3: Architecture = Architecture { file: file!(), gguf: "qwen3", hf: &["Qwen3ForCausalLM", "Qwen3Model"], read, names: &names::LLAMA };
+pub const QWEN3: Architecture =
+    Architecture { file: file!(), gguf: "qwen3", hf: &["Qwen3ForCausalLM", "Qwen3Model"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     attention(keys, ModelConfig::read_rms(keys, "qwen3")?)

@@ -98,7 +98,14 @@ pub(super) fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
         value,
         taps: keys.need("ssm.conv_kernel", "linear_conv_kernel_dim")?,
     };
-    c.linear = Some(LinearKind { heads, norm: GatedNorm::Heads, eps: c.eps, conv_bias: false, a_log: !keys.is_gguf(), factors: LinearFactors::NONE });
+    c.linear = Some(LinearKind {
+        heads,
+        norm: GatedNorm::Heads,
+        eps: c.eps,
+        conv_bias: false,
+        a_log: !keys.is_gguf(),
+        factors: LinearFactors::NONE,
+    });
     c.attention_gate = true;
     c.qk_norm = QkNorm::Each;
     // transformers stores weights of norms less 1, llama.cpp as they are.

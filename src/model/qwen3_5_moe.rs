@@ -1,4 +1,5 @@
-//! Qwen3.5's and 3.6's mixtures of experts, and Qwen3-Next, which has what belongs to a key head together: each row's experts, and one that all use.
+//! Qwen3.5's and 3.6's mixtures of experts, and Qwen3-Next, which has what belongs to a key head together: each row's
+//! experts, and one that all use.
 
 use serde_json::json;
 
@@ -15,8 +16,13 @@ pub const QWEN3_5_MOE: Architecture = Architecture {
     read: |keys| read(keys, "qwen35moe"),
     names: &qwen3_5::NAMES,
 };
-pub const QWEN3_NEXT: Architecture =
-    Architecture { file: file!(), gguf: "qwen3next", hf: &["Qwen3NextForCausalLM"], read: |keys| read(keys, "qwen3next"), names: &qwen3_5::NAMES };
+pub const QWEN3_NEXT: Architecture = Architecture {
+    file: file!(),
+    gguf: "qwen3next",
+    hf: &["Qwen3NextForCausalLM"],
+    read: |keys| read(keys, "qwen3next"),
+    names: &qwen3_5::NAMES,
+};
 
 fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
     let mut c = qwen3_5::read(keys, name)?;
@@ -30,8 +36,10 @@ fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
         used: keys.need("expert_used_count", "num_experts_per_tok")?,
         normed: true,
     };
-    let (ff, shared) =
-        (keys.need("expert_feed_forward_length", "moe_intermediate_size")?, keys.need("expert_shared_feed_forward_length", "shared_expert_intermediate_size")?);
+    let (ff, shared) = (
+        keys.need("expert_feed_forward_length", "moe_intermediate_size")?,
+        keys.need("expert_shared_feed_forward_length", "shared_expert_intermediate_size")?,
+    );
     c.experts = Some(Mixture { routing, ff, shared: Some((shared, true)) });
     c.layers.iter_mut().for_each(|layer| layer.feed_forward = FeedForwardKind::Experts);
     if !keys.is_gguf() {

@@ -9,7 +9,8 @@ use super::{Architecture, qwen3};
 use crate::error::{Error, Result};
 use crate::plan::{Routing, Scores};
 
-pub const QWEN3_MOE: Architecture = Architecture { file: file!(), gguf: "qwen3moe", hf: &["Qwen3MoeForCausalLM"], read, names: &NAMES };
+pub const QWEN3_MOE: Architecture =
+    Architecture { file: file!(), gguf: "qwen3moe", hf: &["Qwen3MoeForCausalLM"], read, names: &NAMES };
 
 const NAMES: TensorNames = TensorNames {
     layer: &[

@@ -6,9 +6,14 @@ use super::names::{self, TensorNames};
 use super::{Architecture, qwen3};
 use crate::error::{Error, Result};
 
-pub const QWEN3_VL: Architecture = Architecture { file: file!(), gguf: "qwen3vl", hf: &["Qwen3VLForConditionalGeneration"], read, names: &NAMES };
+pub const QWEN3_VL: Architecture =
+    Architecture { file: file!(), gguf: "qwen3vl", hf: &["Qwen3VLForConditionalGeneration"], read, names: &NAMES };
 
-const NAMES: TensorNames = TensorNames { prefixes: &[("", "model.language_model."), ("", "model.")], ignored: &["model.visual.", "visual."], ..names::LLAMA };
+const NAMES: TensorNames = TensorNames {
+    prefixes: &[("", "model.language_model."), ("", "model.")],
+    ignored: &["model.visual.", "visual."],
+    ..names::LLAMA
+};
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "qwen3vl")?;
@@ -18,7 +23,11 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         None => keys.count_of_gguf("n_deepstack_layers")?.unwrap_or(0),
     };
     if c.deepstack > c.layers.len() {
-        return Err(Error::bad_model(format!("configuration: features of pictures for {} layers of {}", c.deepstack, c.layers.len())));
+        return Err(Error::bad_model(format!(
+            "configuration: features of pictures for {} layers of {}",
+            c.deepstack,
+            c.layers.len()
+        )));
     }
     qwen3::attention(keys, c)
 }

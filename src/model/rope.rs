@@ -37,7 +37,8 @@ pub enum Scaling {
     Linear { factor: f64 },
     /// Llama 3.1: low frequencies divided, high ones kept, smooth between (Meta's reference; `rope_type: llama3`).
     Llama3 { factor: f64, low_freq_factor: f64, high_freq_factor: f64, original_context: f64 },
-    /// YaRN (Peng et al. 2023): the same between two numbers of turns within the original context, by a ramp over the dimensions.
+    /// YaRN (Peng et al. 2023): the same between two numbers of turns within the original context, by a ramp over the
+    /// dimensions.
     Yarn { factor: f64, fast: f64, slow: f64, original_context: f64, truncate: bool },
     /// Divisors by frequency, from GGUF's `rope_freqs.weight`.
     Divisors(Vec<f32>),
@@ -77,10 +78,13 @@ impl Rope {
 
     /// As [`Rope::by_kind`], with head widths of full and sliding layers.
     pub fn by_kind_of(keys: &Keys<'_>, c: &ModelConfig, [full, sliding]: [usize; 2]) -> Result<Option<(Self, Self)>> {
-        let Some(kinds) = keys.object("rope_parameters")?.filter(|p| p.values().any(Value::is_object)) else { return Ok(None) };
+        let Some(kinds) = keys.object("rope_parameters")?.filter(|p| p.values().any(Value::is_object)) else {
+            return Ok(None);
+        };
         let of = |kind: &str, e: usize| {
             let parameters = kinds.get(kind).and_then(|v| v.as_object());
-            let parameters = parameters.ok_or_else(|| Error::bad_model(format!("config.json: rope_parameters has no {kind}")))?;
+            let parameters =
+                parameters.ok_or_else(|| Error::bad_model(format!("config.json: rope_parameters has no {kind}")))?;
             Self::of_hf(Some(parameters), None, None, None, e, c.context as usize)
         };
         Ok(Some((of("full_attention", full)?, of("sliding_attention", sliding)?)))
@@ -127,10 +131,13 @@ impl Rope {
         }
         let get = |k: &str| r.get(k).filter(|v| !v.is_null());
         let wrong = |k: &str| Error::bad_model(format!("config.json: RoPE {k} is missing or no number"));
-        let number = |k: &str| get(k).map(|v| v.as_f64().ok_or_else(|| wrong(k)).and_then(|x| positive(x, k))).transpose();
+        let number =
+            |k: &str| get(k).map(|v| v.as_f64().ok_or_else(|| wrong(k)).and_then(|x| positive(x, k))).transpose();
         let need = |k: &str| number(k)?.ok_or_else(|| wrong(k));
         let list = |k: &str| match get(k).and_then(Value::as_array) {
-            Some(list) => list.iter().map(|v| v.as_f64().map(|x| x as f32).ok_or_else(|| wrong(k))).collect::<Result<Vec<f32>>>(),
+            Some(list) => {
+                list.iter().map(|v| v.as_f64().map(|x| x as f32).ok_or_else(|| wrong(k))).collect::<Result<Vec<f32>>>()
+            }
             None => Err(Error::bad_model(format!("config.json: RoPE {k} is missing or no list"))),
         };
         let original_context = || match (number("original_max_position_embeddings")?, original) {
@@ -150,8 +157,13 @@ impl Rope {
             Some("linear") => Scaling::Linear { factor: need("factor")? },
             // Frequencies of the whole head, of which only the first turn.
             Some("proportional") => {
-                let (factor, turning) = (number("factor")?.unwrap_or(1.0), number("partial_rotary_factor")?.unwrap_or(1.0) * e as f64 / 2.0);
-                Scaling::Divisors((0..e / 2).map(|i| if i < turning as usize { factor as f32 } else { STILL }).collect())
+                let (factor, turning) = (
+                    number("factor")?.unwrap_or(1.0),
+                    number("partial_rotary_factor")?.unwrap_or(1.0) * e as f64 / 2.0,
+                );
+                Scaling::Divisors(
+                    (0..e / 2).map(|i| if i < turning as usize { factor as f32 } else { STILL }).collect(),
+                )
             }
             Some("llama3") => Scaling::Llama3 {
                 factor: need("factor")?,
@@ -168,13 +180,24 @@ impl Rope {
                     _ => Some(sharper(1.0)),
                 });
                 let truncate = get("truncate").and_then(Value::as_bool).unwrap_or(true);
-                Scaling::Yarn { factor, fast: number("beta_fast")?.unwrap_or(32.0), slow: number("beta_slow")?.unwrap_or(1.0), original_context, truncate }
+                Scaling::Yarn {
+                    factor,
+                    fast: number("beta_fast")?.unwrap_or(32.0),
+                    slow: number("beta_slow")?.unwrap_or(1.0),
+                    original_context,
+                    truncate,
+                }
             }
             Some("longrope" | "su") => {
                 let original = original_context()?;
                 let factor = number("factor")?.unwrap_or(context as f64 / original);
-                attention = attention.or(Some(if factor > 1.0 { (1.0 + factor.ln() / original.ln()).sqrt() } else { 1.0 }));
-                Scaling::LongRope { short: list("short_factor")?, long: list("long_factor")?, original: original as u32 }
+                attention =
+                    attention.or(Some(if factor > 1.0 { (1.0 + factor.ln() / original.ln()).sqrt() } else { 1.0 }));
+                Scaling::LongRope {
+                    short: list("short_factor")?,
+                    long: list("long_factor")?,
+                    original: original as u32,
+                }
             }
             Some(other) => {
                 return Err(Error::unsupported(format!(
@@ -182,7 +205,9 @@ impl Rope {
                 )));
             }
         };
-        let growth = number("llama_4_scaling_beta")?.map(|factor| Ok(Growth { factor, every: original_context()? as u32 })).transpose()?;
+        let growth = number("llama_4_scaling_beta")?
+            .map(|factor| Ok(Growth { factor, every: original_context()? as u32 }))
+            .transpose()?;
         let base = number("rope_theta")?.or(theta).unwrap_or(10_000.0);
         let alpha = if kind == Some("dynamic") { need("alpha")? } else { 1.0 };
         Ok(Self {
@@ -200,8 +225,11 @@ impl Rope {
     }
 
     fn of_gguf(keys: &Keys<'_>, e: usize, context: usize) -> Result<Self> {
-        let factor =
-            keys.number("rope.scaling.factor", "")?.filter(|factor| *factor != 0.0).map(|factor| positive(factor, "rope.scaling.factor")).transpose()?;
+        let factor = keys
+            .number("rope.scaling.factor", "")?
+            .filter(|factor| *factor != 0.0)
+            .map(|factor| positive(factor, "rope.scaling.factor"))
+            .transpose()?;
         let original = keys.size("rope.scaling.original_context_length", "")?;
         let attention = keys.positive("rope.scaling.attn_factor", "")?;
         let kind = keys.text("rope.scaling.type", "")?;
@@ -209,13 +237,16 @@ impl Rope {
         keys.ignore_gguf(&["rope.scaling.finetuned", "tensor_data_layout"]);
         // What they called a linear scaling's factor.
         let linear = keys.positive("rope.scale_linear", "")?.filter(|factor| *factor != 1.0);
-        let need = |key: &str, x: Option<f64>| x.ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(key, ""))));
-        let yarn = ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"].map(|key| keys.positive(key, ""));
+        let need =
+            |key: &str, x: Option<f64>| x.ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(key, ""))));
+        let yarn = ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"]
+            .map(|key| keys.positive(key, ""));
         let [fast, slow, log] = yarn;
         let grows = keys.positive("attention.temperature_scale", "")?;
         let mut sharper = 1.0;
         let scaling = match kind {
-            // llama.cpp's converter stores Llama 3.1's scaling as a tensor of divisors; the loader of the model fills it in.
+            // llama.cpp's converter stores Llama 3.1's scaling as a tensor of divisors; the loader of the model fills
+            // it in.
             _ if keys.has_tensor(ROPE_FREQS) => Scaling::Divisors(Vec::new()),
             _ if keys.has_tensor(ROPE_FACTORS[1]) => {
                 let original = need("rope.scaling.original_context_length", original.map(|n| n as f64))?;
@@ -226,20 +257,35 @@ impl Rope {
             Some("none") => Scaling::None,
             // As in llama.cpp: with a factor the scaling is linear unless another type is named; `none` ignores the
             // factor.
-            None | Some("linear") => factor.or(linear).filter(|factor| *factor != 1.0).map_or(Scaling::None, |factor| Scaling::Linear { factor }),
+            None | Some("linear") => factor
+                .or(linear)
+                .filter(|factor| *factor != 1.0)
+                .map_or(Scaling::None, |factor| Scaling::Linear { factor }),
             Some("yarn") => {
                 let factor = factor.or(linear).unwrap_or(1.0);
                 let log = log?;
                 if log.is_some_and(|x| x != 0.1 && !(x == 1.0 && grows.is_some())) {
-                    return Err(Error::unsupported(format!("{}; this version knows 0.1", keys.name("rope.scaling.yarn_log_multiplier", ""))));
+                    return Err(Error::unsupported(format!(
+                        "{}; this version knows 0.1",
+                        keys.name("rope.scaling.yarn_log_multiplier", "")
+                    )));
                 }
                 // Ministral 3's multiplier divides by what the factor would be.
                 sharper = if factor > 1.0 && grows.is_none() { 0.1 * factor.ln() + 1.0 } else { 1.0 };
                 let original_context = original.unwrap_or(context) as f64;
-                Scaling::Yarn { factor, fast: fast?.unwrap_or(32.0), slow: slow?.unwrap_or(1.0), original_context, truncate: true }
+                Scaling::Yarn {
+                    factor,
+                    fast: fast?.unwrap_or(32.0),
+                    slow: slow?.unwrap_or(1.0),
+                    original_context,
+                    truncate: true,
+                }
             }
             Some(other) => {
-                return Err(Error::unsupported(format!("{} {other:?}; this version knows none, linear and yarn", keys.name("rope.scaling.type", ""))));
+                return Err(Error::unsupported(format!(
+                    "{} {other:?}; this version knows none, linear and yarn",
+                    keys.name("rope.scaling.type", "")
+                )));
             }
         };
         let every = || need("rope.scaling.original_context_length", original.map(|n| n as f64));
@@ -255,8 +301,8 @@ impl Rope {
         })
     }
 
-    /// Has positions have three axes where the checkpoint says how pairs take them; `in_turn` as GGUF files do, which do not say whether they take them in
-    /// turn.
+    /// Has positions have three axes where the checkpoint says how pairs take them; `in_turn` as GGUF files do, which
+    /// do not say whether they take them in turn.
     pub fn read_axes(&mut self, keys: &Keys<'_>, in_turn: bool) -> Result<()> {
         let hf = match keys.object("rope_parameters")? {
             Some(parameters) => Some(parameters),
@@ -268,8 +314,14 @@ impl Rope {
         let Some(pairs) = keys.counts_of_gguf("rope.dimension_sections")?.or(of_hf) else { return Ok(()) };
         let (first, further) = pairs.split_at(pairs.len().min(3));
         let half = self.dims as u64 / 2;
-        if first.len() < 3 || first.iter().any(|n| *n > half) || first.iter().sum::<u64>() != half || further.iter().any(|n| *n != 0) {
-            return Err(Error::bad_model(format!("configuration: {pairs:?} rotated pairs for time, rows and columns, but a head has {half}")));
+        if first.len() < 3
+            || first.iter().any(|n| *n > half)
+            || first.iter().sum::<u64>() != half
+            || further.iter().any(|n| *n != 0)
+        {
+            return Err(Error::bad_model(format!(
+                "configuration: {pairs:?} rotated pairs for time, rows and columns, but a head has {half}"
+            )));
         }
         let order = if in_turn { AxesOrder::InTurn } else { AxesOrder::Apart };
         self.axes = Some(Axes { rows: first[1] as usize, columns: first[2] as usize, order });
@@ -289,10 +341,15 @@ impl Rope {
         if let Some(Growth { factor, every }) = self.growth
             && (every == 0 || !factor.is_finite())
         {
-            return Err(Error::bad_model(format!("configuration: queries that grow by {factor} every {every} positions")));
+            return Err(Error::bad_model(format!(
+                "configuration: queries that grow by {factor} every {every} positions"
+            )));
         }
         if !(self.base.is_finite() && self.base > 1.0 && self.factor.is_finite() && self.factor > 0.0) {
-            return Err(Error::bad_model(format!("configuration: RoPE base {} or factor {} is out of range", self.base, self.factor)));
+            return Err(Error::bad_model(format!(
+                "configuration: RoPE base {} or factor {} is out of range",
+                self.base, self.factor
+            )));
         }
         match &self.scaling {
             Scaling::Divisors(list) if list.is_empty() => Ok(()),
@@ -301,7 +358,8 @@ impl Rope {
         }
     }
 
-    /// Inverse frequencies, `dims / 2` of them, in radians a position; `long`: of texts longer than the original context.
+    /// Inverse frequencies, `dims / 2` of them, in radians a position; `long`: of texts longer than the original
+    /// context.
     pub fn inverse_frequencies(&self, long: bool) -> Result<Vec<f64>> {
         let half = self.dims / 2;
         let plain = (0..half).map(|i| self.base.powf(-2.0 * i as f64 / self.dims as f64));
@@ -316,14 +374,18 @@ impl Rope {
                     } else if wavelength > original_context / low_freq_factor {
                         f / factor
                     } else {
-                        let smooth = (original_context / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor);
+                        let smooth =
+                            (original_context / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor);
                         (1.0 - smooth) * f / factor + smooth * f
                     }
                 })
                 .collect(),
             Scaling::Yarn { factor, fast, slow, original_context, truncate } => {
                 // The dimension that turns `turns` times within the original context.
-                let turning = |turns: f64| self.dims as f64 * (original_context / (turns * std::f64::consts::TAU)).ln() / (2.0 * self.base.ln());
+                let turning = |turns: f64| {
+                    self.dims as f64 * (original_context / (turns * std::f64::consts::TAU)).ln()
+                        / (2.0 * self.base.ln())
+                };
                 let (mut low, mut high) = (turning(*fast), turning(*slow));
                 if *truncate {
                     (low, high) = (low.floor(), high.ceil());
@@ -333,13 +395,18 @@ impl Rope {
                 let kept = |i: usize| 1.0 - ((i as f64 - low) / width).clamp(0.0, 1.0);
                 plain.enumerate().map(|(i, f)| f / factor * (1.0 - kept(i)) + f * kept(i)).collect()
             }
-            Scaling::EachAxis { pairs } => (0..half).map(|i| self.base.powf(-((i % pairs) as f64) / *pairs as f64)).collect(),
+            Scaling::EachAxis { pairs } => {
+                (0..half).map(|i| self.base.powf(-((i % pairs) as f64) / *pairs as f64)).collect()
+            }
             Scaling::Divisors(divisors) => divided(plain, divisors, half, ROPE_FREQS)?,
-            Scaling::LongRope { short, long: beyond, .. } => divided(plain, if long { beyond } else { short }, half, "the list of RoPE factors")?,
+            Scaling::LongRope { short, long: beyond, .. } => {
+                divided(plain, if long { beyond } else { short }, half, "the list of RoPE factors")?
+            }
         })
     }
 
-    /// (cos, sin) of every angle for `positions` positions: `[positions, dims / 2, 2]` f32; `long`: of texts longer than the original context.
+    /// (cos, sin) of every angle for `positions` positions: `[positions, dims / 2, 2]` f32; `long`: of texts longer
+    /// than the original context.
     pub fn table(&self, positions: u32, long: bool) -> Result<Vec<f32>> {
         let frequencies = self.inverse_frequencies(long)?;
         let mut table = Vec::with_capacity(positions as usize * self.dims);
@@ -369,7 +436,8 @@ mod tests {
     fn yarn_is_transformers() {
         let parameters = serde_json::json!({ "rope_type": "yarn", "rope_theta": 10_000.0, "factor": 4.0, "original_max_position_embeddings": 1024 });
         let rope = Rope::of_hf(parameters.as_object(), None, None, None, 16, 4096).unwrap();
-        let expected = [1.0, 0.316_227_76, 0.081_250_004, 0.019_764_237, 0.004_375, 0.000_790_569_47, 0.000_25, 0.000_079_056_94];
+        let expected =
+            [1.0, 0.316_227_76, 0.081_250_004, 0.019_764_237, 0.004_375, 0.000_790_569_47, 0.000_25, 0.000_079_056_94];
         for (ours, theirs) in rope.inverse_frequencies(false).unwrap().into_iter().zip(expected) {
             assert!((ours / theirs - 1.0).abs() < 1e-6, "{ours} {theirs}");
         }
@@ -379,8 +447,7 @@ mod tests {
     #[test]
     fn what_longrope_says_must_fit() {
         let of = |short: &[f64], original: f64| {
-            let parameters =
-                serde_json::json!({ "type": "longrope", "short_factor": short, "long_factor": [1.0, 2.0], "original_max_position_embeddings": original });
+            let parameters = serde_json::json!({ "type": "longrope", "short_factor": short, "long_factor": [1.0, 2.0], "original_max_position_embeddings": original });
             Rope::of_hf(parameters.as_object(), Some(10_000.0), None, None, 4, 512).and_then(|rope| rope.check(4))
         };
         of(&[1.0, 1.5], 64.0).unwrap();

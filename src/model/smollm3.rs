@@ -7,7 +7,8 @@ use super::keys::Keys;
 use super::{Architecture, names};
 use crate::error::{Error, Result};
 
-pub const SMOLLM3: Architecture = Architecture { file: file!(), gguf: "smollm3", hf: &["SmolLM3ForCausalLM"], read, names: &names::LLAMA };
+pub const SMOLLM3: Architecture =
+    Architecture { file: file!(), gguf: "smollm3", hf: &["SmolLM3ForCausalLM"], read, names: &names::LLAMA };
 
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "smollm3")?;
@@ -24,7 +25,10 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     if let Some(list) = &rotates
         && (list.len() < c.layers.len() || list.iter().any(|n| *n > 1))
     {
-        return Err(Error::bad_model(format!("config.json: no_rope_layers should have a 0 or 1 for each of {} layers", c.layers.len())));
+        return Err(Error::bad_model(format!(
+            "config.json: no_rope_layers should have a 0 or 1 for each of {} layers",
+            c.layers.len()
+        )));
     }
     for (i, layer) in c.layers.iter_mut().enumerate() {
         if !rotates.as_ref().map_or((i + 1) % interval != 0, |list| list[i] == 1) {

@@ -1,5 +1,5 @@
-//! Which tensors a model reads: checked against the checkpoint as they are asked for, and none of the checkpoint's may be left over. The same
-//! list describes a model without a checkpoint, for random weights in true shapes.
+//! Which tensors a model reads: checked against the checkpoint as they are asked for, and none of the checkpoint's may
+//! be left over. The same list describes a model without a checkpoint, for random weights in true shapes.
 
 use std::collections::HashSet;
 
@@ -72,8 +72,21 @@ impl<'a, 'b> Tensors<'a, 'b> {
         Self::named_so(Names::of_tower(checkpoint, names), names, checkpoint, reserve)
     }
 
-    fn named_so(names: Names, hf: &'static TensorNames, checkpoint: &'a Checkpoint, reserve: &'a mut Reserve<'b>) -> Self {
-        Self { names, hf, target: Some((checkpoint, reserve)), listed: Vec::new(), vectors: Vec::new(), layers: 0, tied: false }
+    fn named_so(
+        names: Names,
+        hf: &'static TensorNames,
+        checkpoint: &'a Checkpoint,
+        reserve: &'a mut Reserve<'b>,
+    ) -> Self {
+        Self {
+            names,
+            hf,
+            target: Some((checkpoint, reserve)),
+            listed: Vec::new(),
+            vectors: Vec::new(),
+            layers: 0,
+            tied: false,
+        }
     }
 
     /// Only lists what a model reads, under the names that `checkpoint`, which has no tensors, would have.
@@ -114,7 +127,11 @@ impl<'a, 'b> Tensors<'a, 'b> {
     pub fn flat(&self, place: Place, kind: &str, shape: &[usize]) -> Listed {
         let wanted = self.named(place, kind, shape);
         let elements = shape.iter().product::<usize>() as u64;
-        let there = self.target.as_ref().and_then(|(checkpoint, _)| checkpoint.tensors.get(&wanted.name)).filter(|info| info.elements() == elements);
+        let there = self
+            .target
+            .as_ref()
+            .and_then(|(checkpoint, _)| checkpoint.tensors.get(&wanted.name))
+            .filter(|info| info.elements() == elements);
         match there {
             Some(info) => Listed { shape: info.shape.iter().map(|d| *d as usize).collect(), ..wanted },
             None => wanted,
@@ -124,15 +141,29 @@ impl<'a, 'b> Tensors<'a, 'b> {
     /// Whether all of these are quantized, or none.
     pub fn alike(&self, tensors: &[&Listed]) -> bool {
         let Some((checkpoint, reserve)) = &self.target else { return true };
-        let packed = |tensor: &&Listed| checkpoint.tensors.get(&tensor.name).is_some_and(|info| info.dtype.block_len() > 1 || reserve.quantize.is_some());
+        let packed = |tensor: &&Listed| {
+            checkpoint
+                .tensors
+                .get(&tensor.name)
+                .is_some_and(|info| info.dtype.block_len() > 1 || reserve.quantize.is_some())
+        };
         tensors.iter().all(packed) || !tensors.iter().any(packed)
     }
 
     /// A matrix whose rows are those of `sources`, one after another; cut only between groups of `group` rows.
-    pub fn matrix(&mut self, label: String, sources: Vec<Rows>, k: usize, group: usize, bias: Option<BufferId>) -> Result<Matrix> {
+    pub fn matrix(
+        &mut self,
+        label: String,
+        sources: Vec<Rows>,
+        k: usize,
+        group: usize,
+        bias: Option<BufferId>,
+    ) -> Result<Matrix> {
         self.listed.extend(sources.iter().map(|s| s.tensor.clone()));
         let n = sources.iter().map(|s| s.rows).sum();
-        let Some((checkpoint, reserve)) = &mut self.target else { return Ok(Matrix { name: label, n, k, parts: Vec::new(), bias }) };
+        let Some((checkpoint, reserve)) = &mut self.target else {
+            return Ok(Matrix { name: label, n, k, parts: Vec::new(), bias });
+        };
         let mut slices = Vec::with_capacity(sources.len());
         for Rows { tensor, first, rows } in sources {
             let info = crate::weights::expect(checkpoint, &tensor.name, &tensor.shape)?;
@@ -141,7 +172,11 @@ impl<'a, 'b> Tensors<'a, 'b> {
                 Some(recipe) if info.dtype.block_len() == 1 && checkpoint.packed.is_none() => {
                     let wanted = recipe.of(tensor.part, tensor.layer.unwrap_or(0), self.layers, k, self.tied);
                     // Rows that are no whole blocks, and routers, stay as they are too.
-                    if wanted.block_len() > 1 || (wanted, recipe) == (DType::F16, Recipe::F16) { wanted } else { info.dtype }
+                    if wanted.block_len() > 1 || (wanted, recipe) == (DType::F16, Recipe::F16) {
+                        wanted
+                    } else {
+                        info.dtype
+                    }
                 }
                 _ => info.dtype,
             };
@@ -152,8 +187,16 @@ impl<'a, 'b> Tensors<'a, 'b> {
         Ok(Matrix { bias, ..matrix })
     }
 
-    /// A vector: tensors and zeros one after another, with `offset` added, times `scale`. At least `least` elements of room.
-    pub fn vector(&mut self, label: String, parts: Vec<(Option<Listed>, usize)>, offset: f32, scale: f32, least: usize) -> Result<BufferId> {
+    /// A vector: tensors and zeros one after another, with `offset` added, times `scale`. At least `least` elements of
+    /// room.
+    pub fn vector(
+        &mut self,
+        label: String,
+        parts: Vec<(Option<Listed>, usize)>,
+        offset: f32,
+        scale: f32,
+        least: usize,
+    ) -> Result<BufferId> {
         self.listed.extend(parts.iter().filter_map(|(tensor, _)| tensor.clone()));
         let Some((checkpoint, reserve)) = &mut self.target else { return Ok(BufferId(0)) };
         let mut len = 0;
@@ -186,7 +229,8 @@ impl<'a, 'b> Tensors<'a, 'b> {
 
     /// The tensors so far that adapters can add to.
     pub fn adaptable(&self, config: &ModelConfig) -> Vec<Adaptable> {
-        const PARTS: [&str; 9] = ["attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up", "ffn_gate_up", "ffn_down"];
+        const PARTS: [&str; 9] =
+            ["attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up", "ffn_gate_up", "ffn_down"];
         let mut found: Vec<Adaptable> = Vec::new();
         for Listed { name, part, layer, shape, .. } in &self.listed {
             let Some(layer) = layer.filter(|_| PARTS.contains(part) && shape.len() == 2) else { continue };
@@ -211,8 +255,14 @@ impl<'a, 'b> Tensors<'a, 'b> {
         let further: Vec<String> = (layers..layers + config.further_layers).map(|i| format!("blk.{i}.")).collect();
         let mut left_out: Vec<LeftOut> = Vec::new();
         let mut unknown = Vec::new();
-        for (name, info) in checkpoint.tensors.iter().filter(|(name, _)| !used.contains(name.as_str()) && !self.names.follows(name)) {
-            let Some(what) = self.names.left_out(name).or_else(|| further.iter().map(String::as_str).find(|layer| name.starts_with(layer))) else {
+        for (name, info) in
+            checkpoint.tensors.iter().filter(|(name, _)| !used.contains(name.as_str()) && !self.names.follows(name))
+        {
+            let Some(what) = self
+                .names
+                .left_out(name)
+                .or_else(|| further.iter().map(String::as_str).find(|layer| name.starts_with(layer)))
+            else {
                 unknown.push(name.as_str());
                 continue;
             };
@@ -227,10 +277,16 @@ impl<'a, 'b> Tensors<'a, 'b> {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         match unknown[..] {
             [] => Ok(left_out),
-            [name] => Err(Error::unsupported(format!("tensor {name} is not part of architecture {} as this version knows it", config.architecture))),
+            [name] => Err(Error::unsupported(format!(
+                "tensor {name} is not part of architecture {} as this version knows it",
+                config.architecture
+            ))),
             _ => {
                 let named = unknown[..unknown.len().min(SHOWN)].join(", ");
-                Err(Error::unsupported(format!("tensors {named}{more} are not part of architecture {} as this version knows it", config.architecture)))
+                Err(Error::unsupported(format!(
+                    "tensors {named}{more} are not part of architecture {} as this version knows it",
+                    config.architecture
+                )))
             }
         }
     }

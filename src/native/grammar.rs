@@ -20,17 +20,24 @@ impl Compiler for InProcess {
     }
 }
 
-/// The automaton of a description, and what of it is not enforced. `required_first`: whether required keys may also come before the others.
+/// The automaton of a description, and what of it is not enforced. `required_first`: whether required keys may also
+/// come before the others.
 ///
 /// # Errors
 /// `UNSUPPORTED_SCHEMA` names the place, the keyword and the reason.
 pub fn compile(description: &str, lenient: bool, required_first: bool) -> Result<(Automaton, Vec<Warning>)> {
     let options = Options { lenient, required_first, ..Options::default() };
-    let made = millrace_grammar::Grammar::from_json(description).and_then(|grammar| millrace_grammar::compile(&grammar, &options));
+    let made = millrace_grammar::Grammar::from_json(description)
+        .and_then(|grammar| millrace_grammar::compile(&grammar, &options));
     let (automaton, report) = made.map_err(|e| {
-        let place = Warning { pointer: e.pointer().to_owned(), keyword: e.keyword().to_owned(), reason: e.reason().to_owned() };
+        let place =
+            Warning { pointer: e.pointer().to_owned(), keyword: e.keyword().to_owned(), reason: e.reason().to_owned() };
         refused(e.code(), place)
     })?;
-    let warnings = report.warnings.into_iter().map(|w| Warning { pointer: w.pointer, keyword: w.keyword, reason: w.reason }).collect();
+    let warnings = report
+        .warnings
+        .into_iter()
+        .map(|w| Warning { pointer: w.pointer, keyword: w.keyword, reason: w.reason })
+        .collect();
     Ok((automaton, warnings))
 }

@@ -42,7 +42,8 @@ fn serve(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> (String, Arc<Atom
 }
 
 fn reply(status: &str, body: &[u8], length: usize) -> Vec<u8> {
-    let mut out = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nETag: \"v1\"\r\nConnection: close\r\n\r\n").into_bytes();
+    let mut out = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nETag: \"v1\"\r\nConnection: close\r\n\r\n")
+        .into_bytes();
     out.extend_from_slice(body);
     out
 }
@@ -77,7 +78,9 @@ fn failures_are_typed_and_leave_nothing() {
     });
     let dir = tempfile::tempdir().unwrap();
     let store = Disk::open(dir.path()).unwrap();
-    for (name, kind) in [("missing", ErrorKind::NotFound), ("broken", ErrorKind::Network), ("truncated", ErrorKind::Network)] {
+    for (name, kind) in
+        [("missing", ErrorKind::NotFound), ("broken", ErrorKind::Network), ("truncated", ErrorKind::Network)]
+    {
         let url = format!("{base}/{name}.gguf");
         let error = download(&url, &store, &Cancel::new()).err().unwrap();
         assert_eq!(error.kind(), kind, "{name}: {error}");
@@ -100,7 +103,8 @@ fn serve_ranges(file: Vec<u8>) -> (String, Arc<AtomicUsize>) {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
-            let lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok).take_while(|l| !l.is_empty());
+            let lines =
+                BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok).take_while(|l| !l.is_empty());
             let range = lines.filter_map(|l| Some(l.to_lowercase().strip_prefix("range: bytes=")?.to_owned())).last();
             let Some((from, to)) = range.as_deref().and_then(|r| r.split_once('-')) else { continue };
             let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse().unwrap());
@@ -147,7 +151,15 @@ fn ranges_in_shards() {
     let dir = tempfile::tempdir().unwrap();
     let store = Disk::open(dir.path()).unwrap();
     let options = DownloadOptions { shard: 65_536, ..DownloadOptions::default() };
-    let (files, _) = block_on(fetch(&Remote::parse(&url).unwrap(), &store, Rc::new(HttpTransport::new()), options, &|_| (), &Cancel::new())).unwrap();
+    let (files, _) = block_on(fetch(
+        &Remote::parse(&url).unwrap(),
+        &store,
+        Rc::new(HttpTransport::new()),
+        options,
+        &|_| (),
+        &Cancel::new(),
+    ))
+    .unwrap();
     assert_eq!(block_on(files["model.gguf"].read(0, file.len())).unwrap(), file);
     assert_eq!(sent.load(Ordering::SeqCst), file.len(), "each byte once");
 }
@@ -158,12 +170,15 @@ fn nobody_there_is_a_network_error() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let port = taken.local_addr().unwrap().port();
-    let error = block_on(HttpTransport::new().get(Request::whole(&format!("http://127.0.0.1:{port}/a")), &Cancel::new())).err().unwrap();
+    let error =
+        block_on(HttpTransport::new().get(Request::whole(&format!("http://127.0.0.1:{port}/a")), &Cancel::new()))
+            .err()
+            .unwrap();
     assert_eq!(error.kind(), ErrorKind::Network);
 }
 
-/// What a page does, natively: an address's model is loaded while it arrives, kept, and the next time read from where it is kept; what a load
-/// would take is known from the header, and nothing is kept of it.
+/// What a page does, natively: an address's model is loaded while it arrives, kept, and the next time read from where
+/// it is kept; what a load would take is known from the header, and nothing is kept of it.
 #[test]
 fn an_address_is_planned_loaded_and_kept() {
     let file = std::fs::read(super::builtin_path().unwrap()).unwrap();
@@ -172,13 +187,25 @@ fn an_address_is_planned_loaded_and_kept() {
     let dir = tempfile::tempdir().unwrap();
     let origin = || {
         let store = Disk::open(dir.path()).unwrap();
-        Origin::Remote(Stored { remote: Remote::parse(&url).unwrap(), store, transport: Rc::new(HttpTransport::new()), download: DownloadOptions::default() })
+        Origin::Remote(Stored {
+            remote: Remote::parse(&url).unwrap(),
+            store,
+            transport: Rc::new(HttpTransport::new()),
+            download: DownloadOptions::default(),
+        })
     };
     let options = LoadOptions { context: Some(512), ..LoadOptions::default() };
-    let plan = || block_on(Engine::plan_load(&origin(), &options, crate::engine::Room::default(), &|_| (), &Cancel::new())).unwrap();
+    let plan = || {
+        block_on(Engine::plan_load(&origin(), &options, crate::engine::Room::default(), &|_| (), &Cancel::new()))
+            .unwrap()
+    };
     let before = plan();
     assert_eq!((before.download.total, before.download.stored, before.download.missing), (length, 0, length));
-    assert!(before.fit.fits && (sent.load(Ordering::SeqCst) as u64) < length / 4, "{} bytes of {length} for a header", sent.load(Ordering::SeqCst));
+    assert!(
+        before.fit.fits && (sent.load(Ordering::SeqCst) as u64) < length / 4,
+        "{} bytes of {length} for a header",
+        sent.load(Ordering::SeqCst)
+    );
     let fetched = sent.swap(0, Ordering::SeqCst);
     let load = || block_on(Engine::open(&origin(), &options, &|_| (), &Cancel::new())).unwrap();
     let (engine, storage) = load();
@@ -196,7 +223,8 @@ fn an_address_is_planned_loaded_and_kept() {
 #[test]
 fn an_address_with_a_projector() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/lfm2vl-gguf");
-    let files = ["model.gguf", "mmproj-model.gguf"].map(|name| (format!("/{name}"), std::fs::read(folder.join(name)).unwrap()));
+    let files =
+        ["model.gguf", "mmproj-model.gguf"].map(|name| (format!("/{name}"), std::fs::read(folder.join(name)).unwrap()));
     let length = files.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
     let (base, asked) = serve(move |path| match files.iter().find(|(name, _)| name == path) {
         Some((_, bytes)) => reply("200 OK", bytes, bytes.len()),
@@ -221,7 +249,10 @@ fn an_address_with_a_projector() {
     assert!(engine.info().model.pictures && storage.cached && asked.load(Ordering::SeqCst) == before);
     engine.dispose();
     let entries = block_on(Disk::open(dir.path()).unwrap().list()).unwrap();
-    assert_eq!((entries.len(), entries[0].bytes, entries[0].url.as_str()), (1, length, format!("{base}/model.gguf").as_str()));
+    assert_eq!(
+        (entries.len(), entries[0].bytes, entries[0].url.as_str()),
+        (1, length, format!("{base}/model.gguf").as_str())
+    );
 }
 
 #[test]
@@ -230,14 +261,26 @@ fn what_is_no_model_is_not_kept() {
     let url = format!("{base}/a.gguf");
     let dir = tempfile::tempdir().unwrap();
     let store = Disk::open(dir.path()).unwrap();
-    let stored =
-        Stored { remote: Remote::parse(&url).unwrap(), store: store.clone(), transport: Rc::new(HttpTransport::new()), download: DownloadOptions::default() };
-    let error = block_on(Engine::open(&Origin::Remote(stored), &LoadOptions::default(), &|_| (), &Cancel::new())).err().unwrap();
+    let stored = Stored {
+        remote: Remote::parse(&url).unwrap(),
+        store: store.clone(),
+        transport: Rc::new(HttpTransport::new()),
+        download: DownloadOptions::default(),
+    };
+    let error = block_on(Engine::open(&Origin::Remote(stored), &LoadOptions::default(), &|_| (), &Cancel::new()))
+        .err()
+        .unwrap();
     assert_eq!(error.kind(), ErrorKind::BadModel);
     assert!(error.message().contains(&url), "{error}");
     assert!(block_on(store.list()).unwrap().is_empty());
     let remote = Remote::parse(&url).unwrap();
-    let kept = block_on(store.download(&remote, Rc::new(HttpTransport::new()), DownloadOptions::default(), &|_| (), &Cancel::new()));
+    let kept = block_on(store.download(
+        &remote,
+        Rc::new(HttpTransport::new()),
+        DownloadOptions::default(),
+        &|_| (),
+        &Cancel::new(),
+    ));
     assert_eq!(kept.unwrap_err().kind(), ErrorKind::BadModel);
     assert!(block_on(store.list()).unwrap().is_empty());
 }

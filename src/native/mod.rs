@@ -36,7 +36,12 @@ pub fn origin(spec: &ModelSpec) -> Result<Origin> {
         #[cfg(feature = "cli")]
         ModelSpec::Remote(remote) => {
             let transport = std::rc::Rc::new(crate::source::http::HttpTransport::new());
-            Ok(Origin::Remote(Stored { remote: remote.clone(), store: Disk::open_default()?, transport, download: DownloadOptions::default() }))
+            Ok(Origin::Remote(Stored {
+                remote: remote.clone(),
+                store: Disk::open_default()?,
+                transport,
+                download: DownloadOptions::default(),
+            }))
         }
         #[cfg(not(feature = "cli"))]
         ModelSpec::Remote(remote) => Err(Error::bad_option(format!(
@@ -46,8 +51,8 @@ pub fn origin(spec: &ModelSpec) -> Result<Origin> {
     }
 }
 
-/// The files of `spec` for reading parts of them: those of a URL stay there, unless they are in the user's cache folder already or the server
-/// answers no ranges, in which case they are downloaded.
+/// The files of `spec` for reading parts of them: those of a URL stay there, unless they are in the user's cache folder
+/// already or the server answers no ranges, in which case they are downloaded.
 pub async fn open_parts(spec: &ModelSpec, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Files> {
     let origin = origin(spec)?;
     if let Origin::Remote(Stored { remote, store, transport, .. }) = &origin {

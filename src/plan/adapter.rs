@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::layout::{BufferId, Control, Scratch};
 use crate::weights::Matrix;
 
-/// What the adapters of a session add to one matrix `[N, K]`: all of them have the same room, zeros where they do not touch it.
+/// What the adapters of a session add to one matrix `[N, K]`: all of them have the same room, zeros where they do not
+/// touch it.
 #[derive(Debug, Clone, Copy)]
 pub struct Adapted {
     /// `[adapters][tensors columns, K]`: A of each tensor that the matrix is made of, in rows of whole blocks.
@@ -77,18 +78,35 @@ impl<'a> Builder<'a> {
         let rows = self.per_row(1);
         let chosen = self.select.choose("lora_a", &[("weight", weight), ("act", act)])?;
         bindings.extend([("wq", a.into()), ("voices", voices.into()), ("t", Operand::from(narrow))]);
-        let overrides = [vec![("KB", kb as f64), ("RANKS", ranks as f64)], more, self.apart().into_iter().collect()].concat();
+        let overrides =
+            [vec![("KB", kb as f64), ("RANKS", ranks as f64)], more, self.apart().into_iter().collect()].concat();
         let bytes = (ranks * kb * BLOCK * size) as u64;
-        self.push(&format!("{}.lora_a", matrix.name), chosen, overrides, bindings, Grid::of(Extent::Fixed(ranks as u32 / 4), rows), bytes);
+        self.push(
+            &format!("{}.lora_a", matrix.name),
+            chosen,
+            overrides,
+            bindings,
+            Grid::of(Extent::Fixed(ranks as u32 / 4), rows),
+            bytes,
+        );
 
         let t: Value = self.made(narrow);
         let chosen = self.select.choose("lora_b", &[("weight", weight)])?;
         let per = chosen.variant.workgroup[0];
-        let sizes = [("N", matrix.n), ("COLUMNS", columns), ("RANKS", ranks), ("NSTRIDE", sums.stride)].map(|(name, n)| (name, n as f64));
+        let sizes = [("N", matrix.n), ("COLUMNS", columns), ("RANKS", ranks), ("NSTRIDE", sums.stride)]
+            .map(|(name, n)| (name, n as f64));
         let overrides = [&sizes[..], &self.apart().into_iter().collect::<Vec<_>>()].concat();
-        let bindings = vec![("b", b.into()), ("at", at.into()), ("t", t.into()), ("voices", voices.into()), ("y", sums.y.into())];
+        let bindings =
+            vec![("b", b.into()), ("at", at.into()), ("t", t.into()), ("voices", voices.into()), ("y", sums.y.into())];
         let grid = Grid::of(Extent::Fixed((matrix.n as u32).div_ceil(per)), rows);
-        self.push(&format!("{}.lora_b", matrix.name), chosen, overrides, bindings, grid, (matrix.n * (columns * size + 8)) as u64);
+        self.push(
+            &format!("{}.lora_b", matrix.name),
+            chosen,
+            overrides,
+            bindings,
+            grid,
+            (matrix.n * (columns * size + 8)) as u64,
+        );
         Ok(())
     }
 }

@@ -32,8 +32,13 @@ impl Builder<'_> {
             let id = match keys {
                 Keys::Own(layer) => self.layout.state(layer, part, shape, self.sizes.slots),
                 Keys::Of(layer) => {
-                    let id = self.layout.find(&Name::State(layer, part)).filter(|id| self.layout.spec(*id).state == Some(shape));
-                    id.ok_or_else(|| Error::internal(format!("layer {layer} has no keys and values of the shape that another reads")))?
+                    let id = self
+                        .layout
+                        .find(&Name::State(layer, part))
+                        .filter(|id| self.layout.spec(*id).state == Some(shape));
+                    id.ok_or_else(|| {
+                        Error::internal(format!("layer {layer} has no keys and values of the shape that another reads"))
+                    })?
                 }
             };
             buffers.push((part, id.into()));
@@ -42,15 +47,20 @@ impl Builder<'_> {
         Ok((buffers, whole))
     }
 
-    /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to the layer's state, and causal attention of the
-    /// queries over it, in the form that `consumer` (the output product) reads. In decode one dispatch, and one that joins the state's splits.
+    /// RoPE of the queries and keys in `qkv` (`[T, (H + 2 G) E]`), keys and values appended to the layer's state, and
+    /// causal attention of the queries over it, in the form that `consumer` (the output product) reads. In decode one
+    /// dispatch, and one that joins the state's splits.
     pub fn attention(&mut self, name: &str, qkv: Value, shape: Attention, consumer: &Matrix) -> Result<Act> {
-        let Attention { keys, heads, rope, qk_norm, scale, window, softcap, gated, factor, sinks, as_f32, pictures } = shape;
+        let Attention { keys, heads, rope, qk_norm, scale, window, softcap, gated, factor, sinks, as_f32, pictures } =
+            shape;
         let kv = self.select.kv().name();
         let kb = consumer.kb();
         let width = heads.h * heads.e;
         if consumer.k != width {
-            return Err(Error::internal(format!("{name}: the output product has K = {}, the heads give {width}", consumer.k)));
+            return Err(Error::internal(format!(
+                "{name}: the output product has K = {}, the heads give {width}",
+                consumer.k
+            )));
         }
         let (cache, cached) = self.cache(keys, heads, window)?;
         // A row has queries, and keys and values of its own where it does not read another layer's.
@@ -61,22 +71,30 @@ impl Builder<'_> {
         // Gates stand behind what else a row has.
         let (gate_at, row) = if gated { (row, row + width) } else { (0, row) };
         let rot = match rope {
-            Some(rope) => self.layout.reserve(Name::Rotations(rope.table), u64::from(self.sizes.capacity) * rope.dims as u64 * 4),
+            Some(rope) => {
+                self.layout.reserve(Name::Rotations(rope.table), u64::from(self.sizes.capacity) * rope.dims as u64 * 4)
+            }
             None => self.zeros,
         };
         let key_bytes = u64::from(cached.heads) * cached.row;
         let seen: Vec<_> = window.map(|w| ("WINDOW", f64::from(w))).into_iter().collect();
-        let mut sizes = vec![("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("QSTRIDE", row as f64)];
+        let mut sizes =
+            vec![("H", heads.h as f64), ("G", heads.g as f64), ("E", heads.e as f64), ("QSTRIDE", row as f64)];
         sizes.extend((self.sizes.slots > 1).then_some(("SLOTS", f64::from(self.sizes.slots))));
         let spans: Operand = self.spans.map_or(self.zeros, |(spans, _)| spans).into();
         let several: Vec<_> = self.spans.map(|(_, both)| ("SPANS", if both { 2.0 } else { 1.0 })).into_iter().collect();
         // Passes over prompts that may have pictures: `rope` need not know.
-        let (spans_seen, seen_ahead): (Operand, Vec<_>) = if let Some(mode) = pictures.filter(|_| self.has_rows() && self.pass == Pass::Prefill) {
+        let (spans_seen, seen_ahead): (Operand, Vec<_>) = if let Some(mode) =
+            pictures.filter(|_| self.has_rows() && self.pass == Pass::Prefill)
+        {
             (self.layout.reserve(Control::Spans, u64::from(self.sizes.rows) * 8).into(), vec![("SPANS", mode.number())])
         } else {
             (spans, several.clone())
         };
-        let mut rotation = vec![("ROT", rope.map_or(0.0, |r| r.dims as f64)), ("INTERLEAVED", f64::from(u8::from(rope.is_some_and(|r| r.interleaved))))];
+        let mut rotation = vec![
+            ("ROT", rope.map_or(0.0, |r| r.dims as f64)),
+            ("INTERLEAVED", f64::from(u8::from(rope.is_some_and(|r| r.interleaved)))),
+        ];
         if let Some(growth) = rope.and_then(|r| r.growth) {
             rotation.extend([("GROWTH", growth.factor), ("GROWS_AT", f64::from(growth.every))]);
         }
@@ -95,10 +113,18 @@ impl Builder<'_> {
             let Heads { h, g, e } = heads;
             let (q, q_width) = (1, h * e);
             let (k, k_width, at) = if own == 0 { (0, e, 0) } else { (1, g * e, h * e) };
-            let spans = [("QSPANS", q), ("QWIDTH", q_width), ("KSPANS", k), ("KWIDTH", k_width), ("KAT", at), ("QSTRIDE", row)];
+            let spans =
+                [("QSPANS", q), ("QWIDTH", q_width), ("KSPANS", k), ("KWIDTH", k_width), ("KAT", at), ("QSTRIDE", row)];
             let overrides = spans.iter().map(|(name, n)| (*name, *n as f64)).chain([("EPS", norm.eps)]).collect();
             let grid = Grid::of(Extent::Fixed((q + k) as u32), self.per_row(1));
-            self.push(&format!("{name}.qk_norm"), chosen, overrides, vec![("qkv", qkv.into()), ("nw", norm.weight.into())], grid, 0);
+            self.push(
+                &format!("{name}.qk_norm"),
+                chosen,
+                overrides,
+                vec![("qkv", qkv.into()), ("nw", norm.weight.into())],
+                grid,
+                0,
+            );
             qkv = self.made(qkv.buffer);
         }
         let each = qk_norm.filter(|norm| !norm.all);
@@ -113,7 +139,10 @@ impl Builder<'_> {
             let (spans, several) = match rope.and_then(|r| r.axes).filter(|_| self.axes && step.is_none()) {
                 Some(Axes { rows, columns, order }) => {
                     let places = self.layout.reserve(Control::Axes, u64::from(self.sizes.rows) * 16);
-                    (places.into(), vec![("AXES", order.number()), ("ROW_PAIRS", rows as f64), ("COLUMN_PAIRS", columns as f64)])
+                    (
+                        places.into(),
+                        vec![("AXES", order.number()), ("ROW_PAIRS", rows as f64), ("COLUMN_PAIRS", columns as f64)],
+                    )
                 }
                 None => (spans, several.clone()),
             };
@@ -122,7 +151,11 @@ impl Builder<'_> {
             self.push(&format!("{name}.rope"), chosen, with(&[&rotation, &norms, &several, &apart]), bindings, grid, 0);
             qkv = self.made(qkv.buffer);
         }
-        let given = [gated.then_some(("GATE", gate_at as f64)), (factor != 1.0).then_some(("FACTOR", factor)), sinks.map(|_| ("SINKS", 1.0))];
+        let given = [
+            gated.then_some(("GATE", gate_at as f64)),
+            (factor != 1.0).then_some(("FACTOR", factor)),
+            sinks.map(|_| ("SINKS", 1.0)),
+        ];
         let given: Vec<_> = given.into_iter().flatten().collect();
         let sinks: Operand = sinks.unwrap_or(self.zeros).into();
         if self.pass == Pass::Prefill {
@@ -152,7 +185,8 @@ impl Builder<'_> {
         }
         let groups = (heads.g * (heads.h / heads.g).div_ceil(HEADS)) as u32;
         let most_keys = cached.positions.min(window.unwrap_or(u32::MAX));
-        let attention = |tiles| self.select.choose("attention", &[("kv", kv), ("width", width_axis(heads.e)), ("tiles", tiles)]);
+        let attention =
+            |tiles| self.select.choose("attention", &[("kv", kv), ("width", width_axis(heads.e)), ("tiles", tiles)]);
         let mut chosen = attention("one")?;
         let least = chosen.variant.tile[0];
         let rule = if step.is_some() { Rule::decode(least) } else { Rule::rows(least) };
@@ -167,7 +201,8 @@ impl Builder<'_> {
         // Rows of a step are cut as if each were alone.
         let room = rule.most_splits(most_keys, groups);
         let apart = step.filter(|rows| *rows > 1).map(|_| ("ROOM", f64::from(room)));
-        let splits = (1..=most_rows).map(|rows| u64::from(rows * rule.most_splits(most_keys, groups * rows))).max().unwrap_or(1);
+        let splits =
+            (1..=most_rows).map(|rows| u64::from(rows * rule.most_splits(most_keys, groups * rows))).max().unwrap_or(1);
         let splits = step.map_or(splits, |rows| u64::from(rows * room));
         let po = self.layout.reserve(Scratch::Partial, splits * width as u64 * 4);
         let ml = self.layout.reserve(Scratch::PartialWeights, splits * heads.h as u64 * 8);
@@ -208,7 +243,8 @@ impl Builder<'_> {
 
         let out = self.room(Scratch::Attention, consumer);
         let chosen = self.select.choose("merge", &[("out", out.axis())])?;
-        let mut overrides = vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("KB", kb as f64)];
+        let mut overrides =
+            vec![("H", heads.h as f64), ("E", heads.e as f64), ("GROUPS", f64::from(groups)), ("KB", kb as f64)];
         overrides.extend(cut);
         overrides.extend(&seen);
         overrides.extend(given);
@@ -216,7 +252,14 @@ impl Builder<'_> {
         let gates: Operand = if gated { qkv.into() } else { self.zeros.into() };
         let mut bindings: Operands = vec![("po", po.into()), ("ml", ml.into()), ("gate", gates), ("sinks", sinks)];
         bindings.extend(out.outputs());
-        self.push(&format!("{name}.merge"), chosen, overrides, bindings, Grid::of(Extent::Fixed(kb as u32), self.per_row(1)), 0);
+        self.push(
+            &format!("{name}.merge"),
+            chosen,
+            overrides,
+            bindings,
+            Grid::of(Extent::Fixed(kb as u32), self.per_row(1)),
+            0,
+        );
         Ok(self.filled(out))
     }
 }

@@ -1,7 +1,10 @@
-//! The operations of which an architecture's forward pass is made: each appends the steps of one operation, for a prefill pass or a decode step.
+//! The operations of which an architecture's forward pass is made: each appends the steps of one operation, for a
+//! prefill pass or a decode step.
 
 use super::product::{Sums, weight_bindings};
-use super::{Act, Adapters, Chosen, Extent, FEW, Grid, Lane, Norm, Overrides, Pass, Plan, Room, Selector, Stage, Step, Value};
+use super::{
+    Act, Adapters, Chosen, Extent, FEW, Grid, Lane, Norm, Overrides, Pass, Plan, Room, Selector, Stage, Step, Value,
+};
 use crate::base::numbers;
 use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
@@ -79,7 +82,10 @@ const STATE_BYTES: u64 = State::BYTES as u64;
 impl<'a> Builder<'a> {
     /// A builder for a pass.
     pub fn new(layout: &'a mut Layout, select: &'a Selector, sizes: Sizes, pass: Pass) -> Self {
-        let state = layout.reserve(if pass == Pass::Decode || pass.is_step_of_rows() { Control::Decode } else { Control::Prefill }, STATE_BYTES);
+        let state = layout.reserve(
+            if pass == Pass::Decode || pass.is_step_of_rows() { Control::Decode } else { Control::Prefill },
+            STATE_BYTES,
+        );
         // As much as the largest uniform wants.
         let zeros = layout.reserve(Control::Zeros, 8 * u64::from(numbers::HEAD_ROOM));
         let (plan, stage) = (Plan::default(), Stage::Embed);
@@ -140,7 +146,11 @@ impl<'a> Builder<'a> {
 
     /// The overrides and the grid of a product of one row, `n` wide, in a step of several.
     pub(super) fn each_row(&self, grid: Grid, n: usize) -> (Grid, Overrides) {
-        if self.each() { (grid.deep(self.pass.rows(self.sizes)), vec![("EACH", 1.0), ("NSTRIDE", n as f64)]) } else { (grid, Vec::new()) }
+        if self.each() {
+            (grid.deep(self.pass.rows(self.sizes)), vec![("EACH", 1.0), ("NSTRIDE", n as f64)])
+        } else {
+            (grid, Vec::new())
+        }
     }
 
     /// What comes now is part of that.
@@ -148,8 +158,8 @@ impl<'a> Builder<'a> {
         self.stage = stage;
     }
 
-    /// From here on only the pass's last row goes on, by the steps of a decode step: what comes is for its logits alone. Of `beside`, f32
-    /// `[T, width]`, its last row is what is handed back.
+    /// From here on only the pass's last row goes on, by the steps of a decode step: what comes is for its logits
+    /// alone. Of `beside`, f32 `[T, width]`, its last row is what is handed back.
     pub fn tail(&mut self, beside: Option<(Value, usize)>) -> Result<Option<Value>> {
         if self.decode() {
             return Ok(beside.map(|(value, _)| value));
@@ -204,14 +214,16 @@ impl<'a> Builder<'a> {
         if self.decode() { Extent::Fixed(1) } else { Extent::Rows { per } }
     }
 
-    /// Where the producer of `matrix`'s input writes: in the fast lane int8 if every part of the matrix is quantized, in lane f16 halves, but for
-    /// the few rows for which each weight is read once, f32 otherwise.
+    /// Where the producer of `matrix`'s input writes: in the fast lane int8 if every part of the matrix is quantized,
+    /// in lane f16 halves, but for the few rows for which each weight is read once, f32 otherwise.
     pub(super) fn room(&mut self, what: fn(Form) -> Scratch, matrix: &Matrix) -> Room {
         let kb = matrix.kb();
         match self.select.lane() {
             _ if self.on_matrices(matrix) => Room::F16(self.scratch(what(Form::F16), kb * BLOCK / 2)),
             Lane::Fast if matrix.quantized() => self.room_q8(what, kb, 1),
-            Lane::F16 if self.pass != Pass::Few && !self.pass.is_step_of_rows() => Room::F16(self.scratch(what(Form::F16), kb * BLOCK / 2)),
+            Lane::F16 if self.pass != Pass::Few && !self.pass.is_step_of_rows() => {
+                Room::F16(self.scratch(what(Form::F16), kb * BLOCK / 2))
+            }
             _ => Room::F32(self.scratch(what(Form::F32), kb * BLOCK)),
         }
     }
@@ -226,18 +238,33 @@ impl<'a> Builder<'a> {
         room.map(|buffer| self.made(buffer))
     }
 
-    /// Whether a product with rows of `kb` blocks norms its own input; in lane f16 in f32, as the residual stream may exceed halves before that.
+    /// Whether a product with rows of `kb` blocks norms its own input; in lane f16 in f32, as the residual stream may
+    /// exceed halves before that.
     pub(super) fn fuses_norm(&self, norm: &Norm, kb: usize) -> bool {
         self.fuses() && !norm.center && kb <= PROLOGUE_BLOCKS
     }
 
-    /// Whether a product makes its input's gated norm itself: of int8 alone, as what every workgroup makes has to be kept by it.
+    /// Whether a product makes its input's gated norm itself: of int8 alone, as what every workgroup makes has to be
+    /// kept by it.
     pub(super) fn fuses_gated_norm(&self, matrix: &Matrix) -> bool {
         let small = matrix.kb() <= PROLOGUE_BLOCKS && matrix.k.is_multiple_of(BLOCK);
-        self.decode() && self.select.lane() == Lane::Fast && small && matrix.quantized() && matrix.bias.is_none() && self.adapts(matrix).is_none()
+        self.decode()
+            && self.select.lane() == Lane::Fast
+            && small
+            && matrix.quantized()
+            && matrix.bias.is_none()
+            && self.adapts(matrix).is_none()
     }
 
-    pub(super) fn push(&mut self, name: &str, chosen: Chosen, overrides: Overrides, mut operands: Operands, grid: Grid, bytes: u64) {
+    pub(super) fn push(
+        &mut self,
+        name: &str,
+        chosen: Chosen,
+        overrides: Overrides,
+        mut operands: Operands,
+        grid: Grid,
+        bytes: u64,
+    ) {
         let Chosen { variant, mut reason, choice } = chosen;
         if variant.bindings.iter().any(|b| b.name == "state") && operands.iter().all(|(n, _)| *n != "state") {
             operands.push(("state", self.state.into()));
@@ -254,11 +281,24 @@ impl<'a> Builder<'a> {
             };
             bindings.push((binding, buffer));
         }
-        if let Some(note) = bindings.iter().find(|(name, _)| *name == "wq").and_then(|(_, wq)| self.layout.note_of(*wq)) {
+        if let Some(note) = bindings.iter().find(|(name, _)| *name == "wq").and_then(|(_, wq)| self.layout.note_of(*wq))
+        {
             reason = format!("{reason}; {note}");
         }
         let (stage, name) = (self.stage, name.to_owned());
-        self.plan.steps.push(Step { stage, name, variant, overrides, bindings, reads, grid, bytes, key_bytes: 0, reason, choice });
+        self.plan.steps.push(Step {
+            stage,
+            name,
+            variant,
+            overrides,
+            bindings,
+            reads,
+            grid,
+            bytes,
+            key_bytes: 0,
+            reason,
+            choice,
+        });
     }
 
     /// The residual stream begins: the embeddings of this pass's tokens, times `scale`.
@@ -270,8 +310,9 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Rows of the residual stream become those that the host has given in place of embeddings, as if these were a table of `[T]` and their places its tokens;
-    /// behind layers those of a further table are added. Of a step, which has tokens alone, and of plans for prompts of tokens nothing.
+    /// Rows of the residual stream become those that the host has given in place of embeddings, as if these were a
+    /// table of `[T]` and their places its tokens; behind layers those of a further table are added. Of a step, which
+    /// has tokens alone, and of plans for prompts of tokens nothing.
     pub fn place_rows(&mut self, behind: usize) -> Result<()> {
         let (rows, tables) = (self.sizes.rows, self.rows);
         if behind as u32 >= tables || self.step_rows().is_some() {
@@ -322,7 +363,14 @@ impl<'a> Builder<'a> {
         self.gather_from(name, table, h, how, tokens)
     }
 
-    fn gather_from(&mut self, name: &str, table: &Matrix, h: Operand, how: Overrides, (tokens, at): (BufferId, f64)) -> Result<()> {
+    fn gather_from(
+        &mut self,
+        name: &str,
+        table: &Matrix,
+        h: Operand,
+        how: Overrides,
+        (tokens, at): (BufferId, f64),
+    ) -> Result<()> {
         for (i, part) in table.parts.iter().enumerate() {
             let chosen = self.select.choose("embed", &[("weight", part.kind.axis())])?;
             // A token's row lies in one of the parts: the others leave what is there.
@@ -346,7 +394,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The norm of the residual stream in the form that `consumer` reads. With `last`, only the pass's last row, as row 0.
+    /// The norm of the residual stream in the form that `consumer` reads. With `last`, only the pass's last row, as row
+    /// 0.
     pub(super) fn norm(&mut self, norm: &Norm, consumer: &Matrix, last: bool) -> Result<Act> {
         self.complete()?;
         let out = self.room(Scratch::Input, consumer);
@@ -360,10 +409,18 @@ impl<'a> Builder<'a> {
         Ok(self.filled(out))
     }
 
-    pub(super) fn norm_step(&mut self, norm: &Norm, h: Value, d: usize, (out, outputs): (&str, Operands), last: bool) -> Result<()> {
+    pub(super) fn norm_step(
+        &mut self,
+        norm: &Norm,
+        h: Value,
+        d: usize,
+        (out, outputs): (&str, Operands),
+        last: bool,
+    ) -> Result<()> {
         let grid = if last { Grid::folded(1) } else { Grid::of(self.per_row(1), Extent::Fixed(1)) };
         let chosen = self.select.choose("norm", &[("out", out)])?;
-        let mut bindings: Operands = vec![("h", h.into()), ("nw", norm.weight.into()), ("nb", norm.bias.unwrap_or(self.zeros).into())];
+        let mut bindings: Operands =
+            vec![("h", h.into()), ("nw", norm.weight.into()), ("nb", norm.bias.unwrap_or(self.zeros).into())];
         bindings.extend(outputs);
         let mut overrides = vec![
             ("D", d as f64),
@@ -378,14 +435,19 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Adds what a product makes of `x` to the residual stream: `h += W x (+ bias)`, or `h += norm(W x (+ bias))`. In decode that norm waits for
-    /// the next product that norms its own input, and becomes part of its prologue.
+    /// Adds what a product makes of `x` to the residual stream: `h += W x (+ bias)`, or `h += norm(W x (+ bias))`. In
+    /// decode that norm waits for the next product that norms its own input, and becomes part of its prologue.
     pub fn add(&mut self, matrix: &Matrix, x: Act, norm: Option<Norm>) -> Result<()> {
         let width = stride(matrix.n);
         let Some(norm) = norm else {
             self.complete()?;
             let h = self.stream()?.h;
-            self.product(self.linear_kernel(matrix), matrix, x, Sums { y: h.buffer, stride: width, add: true, cap: 0.0 })?;
+            self.product(
+                self.linear_kernel(matrix),
+                matrix,
+                x,
+                Sums { y: h.buffer, stride: width, add: true, cap: 0.0 },
+            )?;
             self.streamed(h.buffer, matrix.n);
             return Ok(());
         };
@@ -406,7 +468,8 @@ impl<'a> Builder<'a> {
     pub fn renorm(&mut self, norm: &Norm) -> Result<()> {
         self.complete()?;
         let Stream { h, width } = self.stream()?;
-        let [first, other] = [Scratch::Residual, Scratch::ResidualSum].map(|buffer| self.scratch(buffer, stride(width)));
+        let [first, other] =
+            [Scratch::Residual, Scratch::ResidualSum].map(|buffer| self.scratch(buffer, stride(width)));
         let to = if h.buffer == first { other } else { first };
         self.norm_step(norm, h, width, ("f32", vec![("y", to.into())]), false)?;
         self.streamed(to, width);
@@ -457,7 +520,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The residual stream itself in the form that `consumer` reads. Halves may not hold it: lane f16 reads it as it is.
+    /// The residual stream itself in the form that `consumer` reads. Halves may not hold it: lane f16 reads it as it
+    /// is.
     pub fn unnormed(&mut self, name: &str, consumer: &Matrix) -> Result<Act> {
         self.complete()?;
         let h = self.stream()?.h;
@@ -490,13 +554,26 @@ impl<'a> Builder<'a> {
         let rows = self.step_rows().unwrap_or(1);
         let x = self.norm(norm, head, rows == 1)?;
         let logits = self.layout.reserve(Scratch::Logits, u64::from(rows) * head.n as u64 * 4);
-        self.product(if rows == 1 { "matvec" } else { "matvec_rows" }, head, x, Sums { y: logits, stride: head.n, add: false, cap })
+        self.product(
+            if rows == 1 { "matvec" } else { "matvec_rows" },
+            head,
+            x,
+            Sums { y: logits, stride: head.n, add: false, cap },
+        )
     }
 }
 
-/// What has the kernel of embeddings copy rows of f32, `[rows][stride(width)]`: their numbers stand from `at` on where tokens do.
+/// What has the kernel of embeddings copy rows of f32, `[rows][stride(width)]`: their numbers stand from `at` on where
+/// tokens do.
 pub(super) fn copies(width: usize, rows: u32, at: usize) -> Overrides {
-    let numbers = [("D", width), ("KB", width.div_ceil(BLOCK)), ("STRIDE", stride(width)), ("ROW0", 0), ("ROWS", rows as usize), ("TOKEN_AT", at)];
+    let numbers = [
+        ("D", width),
+        ("KB", width.div_ceil(BLOCK)),
+        ("STRIDE", stride(width)),
+        ("ROW0", 0),
+        ("ROWS", rows as usize),
+        ("TOKEN_AT", at),
+    ];
     numbers.map(|(name, n)| (name, n as f64)).to_vec()
 }
 

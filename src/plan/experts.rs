@@ -14,8 +14,16 @@ impl Builder<'_> {
         self.experts_to(name, norm, experts, None).map(drop)
     }
 
-    /// `h += post(norms[1](down x) + norms[2](experts(norms[0](h))))`: experts beside another feed-forward network, whose last product is `down`.
-    pub fn beside_experts(&mut self, name: &str, (down, x): (&Matrix, Act), experts: Experts<'_>, norms: [&Norm; 3], post: Norm) -> Result<()> {
+    /// `h += post(norms[1](down x) + norms[2](experts(norms[0](h))))`: experts beside another feed-forward network,
+    /// whose last product is `down`.
+    pub fn beside_experts(
+        &mut self,
+        name: &str,
+        (down, x): (&Matrix, Act),
+        experts: Experts<'_>,
+        norms: [&Norm; 3],
+        post: Norm,
+    ) -> Result<()> {
         let d = down.n;
         self.complete()?;
         let block = self.scratch(Scratch::Block, stride(d));
@@ -43,8 +51,9 @@ impl Builder<'_> {
             )));
         }
         self.complete()?;
-        // The router's weights are small and its choice hard: its input is never quantized, nor halved. So few rows need more than a group of
-        // lanes each, which products with a prologue do not have, and of a prompt more workgroups than there are tiles.
+        // The router's weights are small and its choice hard: its input is never quantized, nor halved. So few rows
+        // need more than a group of lanes each, which products with a prologue do not have, and of a prompt more
+        // workgroups than there are tiles.
         let room = self.scratch(Scratch::Input(Form::F32), up.kb() * BLOCK);
         self.norm_as(router_norm.unwrap_or(norm), Room::F32(room), false)?;
         let mut normed = self.made(room);
@@ -55,15 +64,23 @@ impl Builder<'_> {
         };
         let logits = self.scratch(Scratch::Router, router.n);
         let few = if self.decode() { "matvec" } else { "matvec_rows" };
-        let logits = self.product(few, router, Act::F32(normed), Sums { y: logits, stride: router.n, add: false, cap: 0.0 })?;
+        let logits =
+            self.product(few, router, Act::F32(normed), Sums { y: logits, stride: router.n, add: false, cap: 0.0 })?;
         let chosen = self.scratch(Scratch::Chosen, routing.used * 2);
         let kernel = self.select.choose("route", &[])?;
         let count = routing.count as f64;
-        let mut overrides = vec![("EXPERTS", count), ("USED", f64::from(used)), ("STRIDE", router.n as f64), ("NORMED", f64::from(u8::from(routing.normed)))];
+        let mut overrides = vec![
+            ("EXPERTS", count),
+            ("USED", f64::from(used)),
+            ("STRIDE", router.n as f64),
+            ("NORMED", f64::from(u8::from(routing.normed))),
+        ];
         match routing.scores {
             Scores::Softmax => {}
             Scores::Scaled => overrides.push(("SCALED", 1.0)),
-            Scores::Sigmoid { added, factor } => overrides.extend([("SIGMOID", 1.0), ("ADDED", added), ("FACTOR", factor)]),
+            Scores::Sigmoid { added, factor } => {
+                overrides.extend([("SIGMOID", 1.0), ("ADDED", added), ("FACTOR", factor)])
+            }
         }
         self.push(
             &format!("{name}.route"),
@@ -128,7 +145,8 @@ impl Builder<'_> {
         };
         let slots = if self.decode() { Extent::Fixed(used) } else { Extent::Slots { each: used } };
         // What a row reads of a part: of all experts a few.
-        let read = |part: &Part, kb: usize| part.kind.bytes((part.rows * kb) as u64) * u64::from(used) / routing.count as u64;
+        let read =
+            |part: &Part, kb: usize| part.kind.bytes((part.rows * kb) as u64) * u64::from(used) / routing.count as u64;
         for part in &up.parts {
             let axes = [("weight", part.kind.axis()), ("act", x.axis()), ("out", room.axis())];
             let kernel = self.select.choose("experts_gated", &axes)?;
@@ -141,12 +159,20 @@ impl Builder<'_> {
             ];
             overrides.extend(mlp.overrides());
             overrides.extend(interleaved.then_some(("INTERLEAVED", 1.0)));
-            overrides.extend(biases.map(|_| [("BIAS", 1.0), ("UP_AT", (routing.count * f) as f64)]).into_iter().flatten());
+            overrides
+                .extend(biases.map(|_| [("BIAS", 1.0), ("UP_AT", (routing.count * f) as f64)]).into_iter().flatten());
             let mut bindings = weight_bindings(part);
             bindings.extend([("chosen", chosen.into()), ("bias", biases.map_or(self.zeros, |(up, _)| up).into())]);
             bindings.extend(x.inputs());
             bindings.extend(room.outputs());
-            self.push(&up.name, kernel, overrides, bindings, Grid::of(Extent::Fixed((f as u32).div_ceil(32)), slots), read(part, up.kb()));
+            self.push(
+                &up.name,
+                kernel,
+                overrides,
+                bindings,
+                Grid::of(Extent::Fixed((f as u32).div_ceil(32)), slots),
+                read(part, up.kb()),
+            );
         }
         let act = self.filled(room);
         let target = to.unwrap_or(self.stream()?.h.buffer);
@@ -170,7 +196,11 @@ impl Builder<'_> {
             overrides.extend(begins.then_some(("ADD", 0.0)));
             let y: Operand = if begins { target.into() } else { self.experts_so_far(to)?.into() };
             overrides.extend(biases.map(|_| ("BIAS", 1.0)));
-            bindings.extend([("chosen", chosen.into()), ("y", y), ("bias", biases.map_or(self.zeros, |(_, down)| down).into())]);
+            bindings.extend([
+                ("chosen", chosen.into()),
+                ("y", y),
+                ("bias", biases.map_or(self.zeros, |(_, down)| down).into()),
+            ]);
             bindings.extend(act.inputs());
             let grid = Grid::of(Extent::Fixed((d as u32).div_ceil(kernel.variant.tile[0] / split)), self.per_row(1));
             self.push(&down.name, kernel, overrides, bindings, grid, read(part, kb));

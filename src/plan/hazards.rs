@@ -56,7 +56,9 @@ impl fmt::Display for Hazard {
                 write!(f, "{reader} reads {buffer} as {wanted} has left it, but {found} has written to it since")
             }
             Self::Unwritten { reader, buffer } => write!(f, "{reader} reads {buffer}, which nothing has written"),
-            Self::Unsaid { reader, buffer } => write!(f, "{reader} reads {buffer} and does not say whose result it wants"),
+            Self::Unsaid { reader, buffer } => {
+                write!(f, "{reader} reads {buffer} and does not say whose result it wants")
+            }
             Self::Bound { step, buffer } => write!(f, "{step} has {buffer} bound twice and writes to it"),
             Self::Order { step } => write!(f, "{step} comes after a later stage"),
         }

@@ -28,8 +28,16 @@ struct Columns {
 }
 
 impl Builder<'_> {
-    /// The attention of the normed residual stream by products for queries, keys and values of their own; its norm is added.
-    pub fn limited_attention(&mut self, name: &str, norm: &Norm, [q, k, v, o]: [&Limited; 4], shape: Attention, post: Norm) -> Result<()> {
+    /// The attention of the normed residual stream by products for queries, keys and values of their own; its norm is
+    /// added.
+    pub fn limited_attention(
+        &mut self,
+        name: &str,
+        norm: &Norm,
+        [q, k, v, o]: [&Limited; 4],
+        shape: Attention,
+        post: Norm,
+    ) -> Result<()> {
         let x = self.normed_f32(norm, &q.matrix)?;
         let row = shape.heads.qkv();
         let qkv = self.scratch(Scratch::Qkv, row);
@@ -47,7 +55,9 @@ impl Builder<'_> {
         let gate_up = self.scratch(Scratch::GateUp, row);
         let made = self.side_by_side(x, [gate, up].into_iter(), gate_up, row)?;
         let room = Room::F32(self.scratch(Scratch::Activation(Form::F32), f.div_ceil(BLOCK) * BLOCK));
-        let Act::F32(activated) = self.activate_as(&format!("{}.activate", gate.matrix.name), made, mlp, None, (f, room))? else {
+        let Act::F32(activated) =
+            self.activate_as(&format!("{}.activate", gate.matrix.name), made, mlp, None, (f, room))?
+        else {
             return Err(Error::internal(format!("{}: activations that are not f32", gate.matrix.name)));
         };
         self.add_limited(activated, down, post)
@@ -64,13 +74,23 @@ impl Builder<'_> {
     }
 
     /// What products make of the same rows, side by side in rows of `row` f32.
-    fn side_by_side<'m>(&mut self, x: Value, of: impl Iterator<Item = &'m Limited>, to: BufferId, row: usize) -> Result<Value> {
+    fn side_by_side<'m>(
+        &mut self,
+        x: Value,
+        of: impl Iterator<Item = &'m Limited>,
+        to: BufferId,
+        row: usize,
+    ) -> Result<Value> {
         let mut at = 0;
         for of in of {
             self.limited(x, of, to, Columns { n: of.matrix.n, at, stride: row })?;
             at += of.matrix.n;
         }
-        if at == row { Ok(self.made(to)) } else { Err(Error::internal(format!("products of {at} rows, of {row} numbers"))) }
+        if at == row {
+            Ok(self.made(to))
+        } else {
+            Err(Error::internal(format!("products of {at} rows, of {row} numbers")))
+        }
     }
 
     /// Adds the norm of what a product makes of those rows to the residual stream.
@@ -81,10 +101,23 @@ impl Builder<'_> {
     }
 
     /// What a product makes of rows of f32, both within its limits.
-    fn limited(&mut self, x: Value, Limited { matrix, limits }: &Limited, to: BufferId, columns: Columns) -> Result<Value> {
+    fn limited(
+        &mut self,
+        x: Value,
+        Limited { matrix, limits }: &Limited,
+        to: BufferId,
+        columns: Columns,
+    ) -> Result<Value> {
         let (name, k) = (&matrix.name, matrix.kb() * BLOCK);
         let input = self.scratch(Scratch::Limited, k);
-        let x = self.clamp(&format!("{name}.read"), (x, k), (*limits, READ), input, Columns { n: matrix.k, at: 0, stride: k }, k)?;
+        let x = self.clamp(
+            &format!("{name}.read"),
+            (x, k),
+            (*limits, READ),
+            input,
+            Columns { n: matrix.k, at: 0, stride: k },
+            k,
+        )?;
         let x = self.given(&format!("{name}.input"), x, matrix)?;
         let sums = self.scratch(Scratch::Unlimited, stride(matrix.n));
         let made = self.linear_to(matrix, x, sums, stride(matrix.n))?;
@@ -92,10 +125,19 @@ impl Builder<'_> {
     }
 
     /// Columns of rows between two limits; behind them zeros, so that `room` columns are written.
-    fn clamp(&mut self, name: &str, (x, each): (Value, usize), (limits, at): (BufferId, usize), to: BufferId, columns: Columns, room: usize) -> Result<Value> {
+    fn clamp(
+        &mut self,
+        name: &str,
+        (x, each): (Value, usize),
+        (limits, at): (BufferId, usize),
+        to: BufferId,
+        columns: Columns,
+        room: usize,
+    ) -> Result<Value> {
         let chosen = self.select.choose("clamp", &[])?;
         let Columns { n, at: column, stride } = columns;
-        let overrides = [("N", n), ("XSTRIDE", each), ("YSTRIDE", stride), ("COLUMN", column), ("ROOM", room), ("AT", at)];
+        let overrides =
+            [("N", n), ("XSTRIDE", each), ("YSTRIDE", stride), ("COLUMN", column), ("ROOM", room), ("AT", at)];
         let grid = Grid::of(Extent::Fixed((room as u32).div_ceil(chosen.variant.workgroup[0])), self.per_row(1));
         let operands = vec![("x", x.into()), ("limits", limits.into()), ("y", to.into())];
         self.push(name, chosen, overrides.map(|(name, n)| (name, n as f64)).to_vec(), operands, grid, 0);

@@ -1,5 +1,5 @@
-//! The plan: every dispatch of a prefill pass and of a decode step as data. It is printed, run on the GPU ([`crate::decode`]) or run through
-//! the CPU twins ([`twins`]), from any step: a wrong token is found by bisection.
+//! The plan: every dispatch of a prefill pass and of a decode step as data. It is printed, run on the GPU
+//! ([`crate::decode`]) or run through the CPU twins ([`twins`]), from any step: a wrong token is found by bisection.
 
 mod adapter;
 mod attention;
@@ -30,8 +30,9 @@ pub use hazards::{Hazard, hazards};
 pub use limited::Limited;
 use operations::Room;
 pub use operations::{
-    Act, Activation, Attention, Axes, AxesOrder, Experts, GatedNorm, Growth, Heads, Keys, Linear, LinearFactors, LinearHeads, LinearKind, Mlp, Norm, PerLayer,
-    PictureMask, QK_NORM_ROOM, QkNorms, Rotation, Routing, Rule, Scores, ShortConv,
+    Act, Activation, Attention, Axes, AxesOrder, Experts, GatedNorm, Growth, Heads, Keys, Linear, LinearFactors,
+    LinearHeads, LinearKind, Mlp, Norm, PerLayer, PictureMask, QK_NORM_ROOM, QkNorms, Rotation, Routing, Rule, Scores,
+    ShortConv,
 };
 pub use print::{PlanRow, rows};
 pub use sampling::{Asked, GrammarRoom};
@@ -60,7 +61,8 @@ pub enum Extent {
         /// Workgroups a row.
         each: u32,
     },
-    /// As many workgroups for T rows as there can be tiles of `per` of their `T * each` slots, which are of `groups` groups, each tile of one.
+    /// As many workgroups for T rows as there can be tiles of `per` of their `T * each` slots, which are of `groups`
+    /// groups, each tile of one.
     Tiles {
         /// Slots a row.
         each: u32,

@@ -1,4 +1,5 @@
-//! What a dispatch has to do, and how much of what it launches has something to do: threads that find no row, no block or no key are paid for and wasted.
+//! What a dispatch has to do, and how much of what it launches has something to do: threads that find no row, no block
+//! or no key are paid for and wasted.
 
 use super::{Extent, Step};
 use crate::kernels::splits::Rule;
@@ -15,7 +16,8 @@ impl Step {
         window.map_or(u32::MAX, |o| o.1 as u32).min(position + 1)
     }
 
-    /// Multiplications and additions of products and attention in a pass over `rows` rows from `position` on; 0 for other kernels.
+    /// Multiplications and additions of products and attention in a pass over `rows` rows from `position` on; 0 for
+    /// other kernels.
     pub fn operations(&self, position: u32, rows: u32) -> f64 {
         let number = |name: &str| self.overrides.iter().find(|o| o.0 == name).map_or(1.0, |o| o.1);
         let rows = f64::from(rows);

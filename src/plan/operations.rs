@@ -90,8 +90,8 @@ pub struct Norm {
     pub eps: f64,
     /// Whether behind its weights stand those of the norm that comes before it, of what the block before it has made.
     pub with_post: bool,
-    /// Whether the residual stream is multiplied by a number when what it norms is added, which stands behind its weights, and behind those of the
-    /// norm that comes with it.
+    /// Whether the residual stream is multiplied by a number when what it norms is added, which stands behind its
+    /// weights, and behind those of the norm that comes with it.
     pub scaled: bool,
     /// Whether nothing is normed: its weights are ones, and only what waits is added.
     pub plain: bool,
@@ -185,7 +185,8 @@ pub struct Attention {
     pub factor: f64,
     /// `[H]`: a score of each head that no value belongs to.
     pub sinks: Option<BufferId>,
-    /// Whether its outputs are wanted as f32, whatever form the output product reads: something comes between them. Of passes over prompts alone.
+    /// Whether its outputs are wanted as f32, whatever form the output product reads: something comes between them. Of
+    /// passes over prompts alone.
     pub as_f32: bool,
     /// What rows of a picture see beside what tokens do, where that is more.
     pub pictures: Option<PictureMask>,
@@ -490,11 +491,13 @@ pub struct Linear {
     pub layer: usize,
     /// What it is.
     pub kind: LinearKind,
-    /// Weights of the convolution, `[channels, taps]`, multiplied by the factors of the channels, and biases behind them.
+    /// Weights of the convolution, `[channels, taps]`, multiplied by the factors of the channels, and biases behind
+    /// them.
     pub conv: BufferId,
     /// A, bias and D of each head.
     pub of_heads: BufferId,
-    /// Weights of the norm, where there is one: of a head's values, or (groups) of all, multiplied by the factor of what it gives.
+    /// Weights of the norm, where there is one: of a head's values, or (groups) of all, multiplied by the factor of
+    /// what it gives.
     pub norm: Option<BufferId>,
 }
 

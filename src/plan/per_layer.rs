@@ -28,10 +28,18 @@ impl Builder<'_> {
         let made = self.product(kernel, projection, x, Sums { y, stride: stride(all), add: false, cap: 0.0 })?;
         let chosen = self.select.choose("qk_norm", &[])?;
         let layers = all / p;
-        let spans = [("QSPANS", layers), ("QWIDTH", p), ("KSPANS", 0), ("KWIDTH", p), ("KAT", 0), ("QSTRIDE", stride(all))];
+        let spans =
+            [("QSPANS", layers), ("QWIDTH", p), ("KSPANS", 0), ("KWIDTH", p), ("KAT", 0), ("QSTRIDE", stride(all))];
         let overrides = spans.into_iter().map(|(name, n)| (name, n as f64)).chain([("EPS", eps)]).collect();
         let grid = Grid::of(Extent::Fixed(layers as u32), self.per_row(1));
-        self.push(&format!("{name}.norm"), chosen, overrides, vec![("qkv", made.into()), ("nw", weight.into())], grid, 0);
+        self.push(
+            &format!("{name}.norm"),
+            chosen,
+            overrides,
+            vec![("qkv", made.into()), ("nw", weight.into())],
+            grid,
+            0,
+        );
         let normed = self.made(y);
         self.gather(name, table, normed.into(), vec![("ADD", 1.0), ("SCALE", scale)])?;
         Ok(self.made(y))
@@ -57,7 +65,15 @@ impl Builder<'_> {
             bindings.extend(room.outputs());
             bindings.push(("beside", numbers.into()));
             let bytes = part.kind.bytes((part.rows * gate.kb()) as u64);
-            self.push_normed(&gate.name, norm, chosen, overrides, bindings, Grid::folded((p as u32).div_ceil(32)), bytes)?;
+            self.push_normed(
+                &gate.name,
+                norm,
+                chosen,
+                overrides,
+                bindings,
+                Grid::folded((p as u32).div_ceil(32)),
+                bytes,
+            )?;
             self.filled(room)
         } else {
             let x: Act = self.unnormed(&format!("{name}.input"), gate)?;

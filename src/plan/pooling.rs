@@ -9,14 +9,15 @@ use crate::layout::{BufferId, Control, Scratch, stride};
 use crate::weights::Matrix;
 
 impl Builder<'_> {
-    /// The pass is of several texts, whose rows see those of their own text alone: all of them, or (not `both`) those before them.
+    /// The pass is of several texts, whose rows see those of their own text alone: all of them, or (not `both`) those
+    /// before them.
     pub fn texts(&mut self, both: bool) {
         let spans = self.layout.reserve(Control::Spans, u64::from(self.sizes.rows) * 8);
         self.spans = Some((spans, both));
     }
 
-    /// What stands for each text, f32 `[texts, stride(D)]`: the mean of the rows that the host names. They are normed, the result where it is of one
-    /// row each (`several` says otherwise). From here on there is a row for each text.
+    /// What stands for each text, f32 `[texts, stride(D)]`: the mean of the rows that the host names. They are normed,
+    /// the result where it is of one row each (`several` says otherwise). From here on there is a row for each text.
     ///
     /// `standardised`: what is subtracted from each mean, and what it is multiplied by then, `[D]` each.
     pub fn pool(&mut self, norm: Option<&Norm>, several: bool, standardised: Option<[BufferId; 2]>) -> Result<Value> {
@@ -35,8 +36,15 @@ impl Builder<'_> {
         let mut overrides = vec![("D", d as f64), ("STRIDE", row as f64)];
         overrides.extend(standardised.map(|_| ("STANDARDISED", 1.0)));
         let [bias, factor] = standardised.unwrap_or([self.zeros; 2]);
-        let operands = vec![("h", stream.h.into()), ("taken", taken.into()), ("bias", bias.into()), ("factor", factor.into()), ("y", to.into())];
-        let grid = Grid::of(Extent::Rows { per: 1 }, Extent::Fixed((row as u32 / 4).div_ceil(chosen.variant.workgroup[0])));
+        let operands = vec![
+            ("h", stream.h.into()),
+            ("taken", taken.into()),
+            ("bias", bias.into()),
+            ("factor", factor.into()),
+            ("y", to.into()),
+        ];
+        let grid =
+            Grid::of(Extent::Rows { per: 1 }, Extent::Fixed((row as u32 / 4).div_ceil(chosen.variant.workgroup[0])));
         self.push("pool", chosen, overrides, operands, grid, 0);
         self.streamed(to, d);
         let Some(norm) = behind else { return Ok(self.made(to)) };
@@ -46,7 +54,8 @@ impl Builder<'_> {
         Ok(self.made(pooled))
     }
 
-    /// A product of what stands for each text, f32 `[texts, stride(N)]`, and its tanh where `tanh`. Products take turns between two buffers.
+    /// A product of what stands for each text, f32 `[texts, stride(N)]`, and its tanh where `tanh`. Products take turns
+    /// between two buffers.
     pub fn dense(&mut self, matrix: &Matrix, tanh: bool, x: Value) -> Result<Value> {
         let first = self.layout.find(&Scratch::Pooled.into()) == Some(x.buffer);
         let x = self.given(&format!("{}_input", matrix.name), x, matrix)?;
@@ -61,7 +70,8 @@ impl Builder<'_> {
         let kb = matrix.n.div_ceil(BLOCK);
         let mut overrides = vec![("F", matrix.n as f64), ("KB", kb as f64), ("GSTRIDE", row as f64)];
         overrides.extend(Mlp { gated: false, ..Mlp::gated(Activation::Tanh) }.overrides());
-        let operands = vec![("gu", y.into()), ("factors", self.zeros.into()), ("at", self.zeros.into()), ("y", to.into())];
+        let operands =
+            vec![("gu", y.into()), ("factors", self.zeros.into()), ("at", self.zeros.into()), ("y", to.into())];
         let grid = Grid::of(Extent::Fixed((kb as u32).div_ceil(8)), Extent::Rows { per: 1 });
         self.push(&format!("{}.tanh", matrix.name), chosen, overrides, operands, grid, 0);
         Ok(self.made(to))

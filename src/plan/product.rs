@@ -1,4 +1,5 @@
-//! Products: of rows with a matrix, with a norm before them, a bias, and in a feed-forward network the activation behind them.
+//! Products: of rows with a matrix, with a norm before them, a bias, and in a feed-forward network the activation
+//! behind them.
 
 use super::adapter::Input;
 use super::builder::{Operand, Operands};
@@ -36,7 +37,8 @@ const MANY_ROWS: usize = 16_384;
 /// Rows of a matrix from which on a prefill workgroup covers 128 of them: below, there would be too few workgroups.
 const WIDE_ROWS: usize = 8192;
 
-/// Groups of lanes that share a row: as many as have a block each for few rows, which otherwise leave the GPU waiting for loads.
+/// Groups of lanes that share a row: as many as have a block each for few rows, which otherwise leave the GPU waiting
+/// for loads.
 fn split(variant: &Variant, kb: usize, rows: usize) -> u32 {
     let lanes = variant.lanes.max(1);
     let groups = (variant.workgroup[0] / lanes).clamp(1, 4);
@@ -63,7 +65,9 @@ impl Builder<'_> {
             && self.select.matrices()
             && self.sizes.rows.is_multiple_of(64)
             && matrix.bias.is_none()
-            && matrix.parts.iter().all(|part| whole(part) && self.matrix_product(part, "f32").is_ok() && self.matrix_product(part, "f16").is_ok())
+            && matrix.parts.iter().all(|part| {
+                whole(part) && self.matrix_product(part, "f32").is_ok() && self.matrix_product(part, "f16").is_ok()
+            })
     }
 
     fn matrix_product(&self, part: &Part, act: &str) -> Result<Chosen> {
@@ -72,7 +76,12 @@ impl Builder<'_> {
     }
 
     /// Adds the product of a gated norm to the residual stream; the norm has these overrides and operands.
-    pub(super) fn gated_product(&mut self, matrix: &Matrix, norm: &[(&'static str, f64)], operands: &[(&'static str, Operand)]) -> Result<()> {
+    pub(super) fn gated_product(
+        &mut self,
+        matrix: &Matrix,
+        norm: &[(&'static str, f64)],
+        operands: &[(&'static str, Operand)],
+    ) -> Result<()> {
         self.complete()?;
         let h = self.stream()?.h;
         for part in &matrix.parts {
@@ -83,7 +92,14 @@ impl Builder<'_> {
             let mut bindings = weight_bindings(part);
             bindings.extend(operands);
             bindings.push(("y", h.buffer.into()));
-            self.push(&matrix.name, chosen, [norm, &sizes].concat(), bindings, grid, part.kind.bytes((part.rows * matrix.kb()) as u64));
+            self.push(
+                &matrix.name,
+                chosen,
+                [norm, &sizes].concat(),
+                bindings,
+                grid,
+                part.kind.bytes((part.rows * matrix.kb()) as u64),
+            );
         }
         self.streamed(h.buffer, matrix.n);
         Ok(())
@@ -162,8 +178,8 @@ impl Builder<'_> {
         Ok(self.made(y))
     }
 
-    /// Queries, keys and values of the normed residual stream, `W norm(h) (+ bias)`: f32 `[T, N]`. In decode the norm, and the quantization of its
-    /// result, are the product's own prologue.
+    /// Queries, keys and values of the normed residual stream, `W norm(h) (+ bias)`: f32 `[T, N]`. In decode the norm,
+    /// and the quantization of its result, are the product's own prologue.
     pub fn norm_qkv(&mut self, norm: &Norm, matrix: &Matrix) -> Result<Value> {
         self.norm_linear(norm, matrix, Scratch::Qkv)
     }
@@ -186,19 +202,29 @@ impl Builder<'_> {
             let mut overrides = part_overrides(matrix, part);
             let (set, bound) = self.bias(matrix);
             overrides.push(set);
-            let (grid, each) = self.each_row(Grid::folded((part.rows as u32).div_ceil(chosen.variant.tile[0])), matrix.n);
+            let (grid, each) =
+                self.each_row(Grid::folded((part.rows as u32).div_ceil(chosen.variant.tile[0])), matrix.n);
             overrides.extend(each);
             let mut bindings = weight_bindings(part);
             bindings.extend([("y", y.into()), bound]);
-            self.push_normed(&matrix.name, norm, chosen, overrides, bindings, grid, part.kind.bytes((part.rows * matrix.kb()) as u64))?;
+            self.push_normed(
+                &matrix.name,
+                norm,
+                chosen,
+                overrides,
+                bindings,
+                grid,
+                part.kind.bytes((part.rows * matrix.kb()) as u64),
+            )?;
         }
         // Whatever waited to be added to the residual stream has been by now.
         self.adapt(matrix, Input::Normed(norm), Sums { y, stride: matrix.n, add: true, cap: 0.0 })?;
         Ok(self.made(y))
     }
 
-    /// The inner part of a feed-forward network, `act(gate) * up` or `act(up)` of `up norm(h)` (gate rows first; without a norm, of `up h`), in
-    /// the form that `consumer` (the down product) reads. With gates and RMSNorm one dispatch in decode.
+    /// The inner part of a feed-forward network, `act(gate) * up` or `act(up)` of `up norm(h)` (gate rows first;
+    /// without a norm, of `up h`), in the form that `consumer` (the down product) reads. With gates and RMSNorm one
+    /// dispatch in decode.
     pub fn mlp(&mut self, name: &str, norm: Option<&Norm>, up: &Matrix, mlp: Mlp, consumer: &Matrix) -> Result<Act> {
         let f = consumer.k;
         if up.n != if mlp.gated { 2 * f } else { f } {
@@ -243,7 +269,8 @@ impl Builder<'_> {
             && self.adapts(up).is_none()
             && let out @ Room::Q8(..) = self.room(Scratch::Activation, consumer)
         {
-            let chosen = self.select.choose("gated_rows", &[("weight", part.kind.axis()), ("act", "q8"), ("out", "q8")])?;
+            let chosen =
+                self.select.choose("gated_rows", &[("weight", part.kind.axis()), ("act", "q8"), ("out", "q8")])?;
             let rows = f64::from(self.pass.rows(self.sizes));
             let mut overrides = vec![("KB", up.kb() as f64), ("F", f as f64), ("T", rows)];
             overrides.extend(mlp.overrides());
@@ -264,15 +291,29 @@ impl Builder<'_> {
         if self.select.lane() == Lane::Fast && part.kind.quantized() { "q8" } else { "f32" }
     }
 
-    /// `act(gate) * up` of `gate_up` (`[T, 2 F]`, gates first), or `act` of `[T, F]`, in the form that `consumer` (the down product) reads, times
-    /// `factors`.
-    pub(super) fn activate(&mut self, name: &str, gate_up: Value, mlp: Mlp, factors: Option<Factors>, consumer: &Matrix) -> Result<Act> {
+    /// `act(gate) * up` of `gate_up` (`[T, 2 F]`, gates first), or `act` of `[T, F]`, in the form that `consumer` (the
+    /// down product) reads, times `factors`.
+    pub(super) fn activate(
+        &mut self,
+        name: &str,
+        gate_up: Value,
+        mlp: Mlp,
+        factors: Option<Factors>,
+        consumer: &Matrix,
+    ) -> Result<Act> {
         let out = self.room(Scratch::Activation, consumer);
         self.activate_as(name, gate_up, mlp, factors, (consumer.k, out))
     }
 
     /// As [`Builder::activate`], for rows of `k` values, into `out` in its form.
-    pub(super) fn activate_as(&mut self, name: &str, gate_up: Value, mlp: Mlp, factors: Option<Factors>, (k, out): (usize, Room)) -> Result<Act> {
+    pub(super) fn activate_as(
+        &mut self,
+        name: &str,
+        gate_up: Value,
+        mlp: Mlp,
+        factors: Option<Factors>,
+        (k, out): (usize, Room),
+    ) -> Result<Act> {
         let chosen = self.select.choose("activate", &[("out", out.axis())])?;
         let kb = k.div_ceil(BLOCK);
         let row = mlp.products() * k;

@@ -60,17 +60,26 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Linear attention of projected rows, its norm and its gate, in the form that `consumer` reads. `gates`: the rows that have a (and b), where
-    /// they are not behind the others. In decode of the fast lane the norm is the prologue of `consumer`'s product, which is added to the residual
-    /// stream here: then there is nothing to read.
-    pub fn linear(&mut self, name: &str, rows: Rows, gates: Option<Rows>, shape: Linear, consumer: &Matrix) -> Result<Option<Act>> {
+    /// Linear attention of projected rows, its norm and its gate, in the form that `consumer` reads. `gates`: the rows
+    /// that have a (and b), where they are not behind the others. In decode of the fast lane the norm is the prologue
+    /// of `consumer`'s product, which is added to the residual stream here: then there is nothing to read.
+    pub fn linear(
+        &mut self,
+        name: &str,
+        rows: Rows,
+        gates: Option<Rows>,
+        shape: Linear,
+        consumer: &Matrix,
+    ) -> Result<Option<Act>> {
         let Linear { layer, kind, .. } = shape;
         let h = kind.heads;
         let (channels, width) = (h.channels(), h.width());
         let ((x, stride), keys) = (rows, h.key_heads * h.key);
-        // Where a row has its channels, the gates of its norm, and a; and where the channels have queries, keys and values.
+        // Where a row has its channels, the gates of its norm, and a; and where the channels have queries, keys and
+        // values.
         let delta = h.rule == Rule::Delta;
-        let (conv_at, z_at, [q, k, v]) = if delta { (0, channels, [0, keys, 2 * keys]) } else { (width, 0, [width + keys, width, 0]) };
+        let (conv_at, z_at, [q, k, v]) =
+            if delta { (0, channels, [0, keys, 2 * keys]) } else { (width, 0, [width + keys, width, 0]) };
         let (gates, each, a_at) = gates.map_or((x, stride, channels + width), |(gates, each)| (gates, each, 0));
         let of_keys = [
             ("HEADS", h.heads),
@@ -93,15 +102,29 @@ impl Builder<'_> {
         let conv = self.recurrent(layer, "conv", h.taps * channels);
         let s = self.recurrent(layer, "s", h.heads * h.value * h.key);
         let bytes = (h.heads * h.value * h.key * 4) as u64;
-        let read: Operands = vec![("x", x.into()), ("cw", shape.conv.into()), ("gates", gates.into()), ("heads", shape.of_heads.into()), ("conv", conv.into())];
+        let read: Operands = vec![
+            ("x", x.into()),
+            ("cw", shape.conv.into()),
+            ("gates", gates.into()),
+            ("heads", shape.of_heads.into()),
+            ("conv", conv.into()),
+        ];
         let mixed = self.scratch(Scratch::Mixed, width);
         let columns = |tile: u32| Grid::of(Extent::Fixed(h.heads as u32), Extent::Fixed(h.value as u32 / tile));
         if self.decode() {
             let kernel = self.select.choose("delta_step", &[])?;
             let grid = columns(kernel.variant.tile[0]);
-            self.push(name, kernel, [projected, scale].concat(), [&read[..], &[("s", s.into()), ("y", mixed.into())]].concat(), grid, bytes);
+            self.push(
+                name,
+                kernel,
+                [projected, scale].concat(),
+                [&read[..], &[("s", s.into()), ("y", mixed.into())]].concat(),
+                grid,
+                bytes,
+            );
         } else {
-            let (convolved, strengths) = (self.scratch(Scratch::Convolved, channels), self.scratch(Scratch::Strengths, 2 * h.heads));
+            let (convolved, strengths) =
+                (self.scratch(Scratch::Convolved, channels), self.scratch(Scratch::Strengths, 2 * h.heads));
             let kernel = self.select.choose("delta_conv", &[])?;
             let grid = Grid::of(Extent::Fixed((2 * h.key_heads + h.heads) as u32), self.per_row(1));
             let outputs = [("y", convolved.into()), ("strengths", strengths.into())];
@@ -110,18 +133,34 @@ impl Builder<'_> {
             self.keep(name, x, conv, convolution, channels)?;
 
             let chunks = u64::from(self.sizes.rows.div_ceil(CHUNK));
-            let within = self.layout.reserve(Scratch::Within, chunks * h.heads as u64 * 2 * u64::from(CHUNK * CHUNK) * 4);
+            let within =
+                self.layout.reserve(Scratch::Within, chunks * h.heads as u64 * 2 * u64::from(CHUNK * CHUNK) * 4);
             let kernel = self.select.choose("delta_intra", &[])?;
             let input: Operands = vec![("x", convolved.into()), ("strengths", strengths.into())];
             let overrides = [&of_keys[..], &channel_count, &scale].concat();
             let grid = Grid::of(Extent::Fixed(h.heads as u32), Extent::Rows { per: CHUNK });
-            self.push(&format!("{name}.intra"), kernel, overrides, [&input[..], &[("within", within.into())]].concat(), grid, 0);
+            self.push(
+                &format!("{name}.intra"),
+                kernel,
+                overrides,
+                [&input[..], &[("within", within.into())]].concat(),
+                grid,
+                0,
+            );
 
             let within = self.made(within);
             let kernel = self.select.choose("delta_scan", &[("width", wide(h.key))])?;
             let grid = columns(kernel.variant.tile[0]);
-            let more = [("within", within.into()), ("heads", shape.of_heads.into()), ("s", s.into()), ("y", mixed.into())];
-            self.push(name, kernel, [&of_values[..], &channel_count, &scale].concat(), [&input[..], &more].concat(), grid, bytes);
+            let more =
+                [("within", within.into()), ("heads", shape.of_heads.into()), ("s", s.into()), ("y", mixed.into())];
+            self.push(
+                name,
+                kernel,
+                [&of_values[..], &channel_count, &scale].concat(),
+                [&input[..], &more].concat(),
+                grid,
+                bytes,
+            );
         }
         let mixed = self.made(mixed);
         let group = kind.norm.group(h);
@@ -130,10 +169,13 @@ impl Builder<'_> {
         overrides.extend(factor("INNER", kind.factors.gates));
         match kind.norm {
             GatedNorm::Heads => {}
-            GatedNorm::Groups { gate_first, .. } => overrides.extend([("OWN", 1.0), ("FIRST", f64::from(u8::from(gate_first)))]),
+            GatedNorm::Groups { gate_first, .. } => {
+                overrides.extend([("OWN", 1.0), ("FIRST", f64::from(u8::from(gate_first)))])
+            }
             GatedNorm::None => overrides.extend([("NORMED", 0.0), ("OUTER", kind.factors.output)]),
         }
-        let mut bindings: Operands = vec![("x", mixed.into()), ("z", x.into()), ("nw", shape.norm.unwrap_or(self.zeros).into())];
+        let mut bindings: Operands =
+            vec![("x", mixed.into()), ("z", x.into()), ("nw", shape.norm.unwrap_or(self.zeros).into())];
         if self.fuses_gated_norm(consumer) {
             self.gated_product(consumer, &overrides, &bindings)?;
             return Ok(None);

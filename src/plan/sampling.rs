@@ -46,16 +46,22 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Samples from the logits, appends the token to the ring and advances the decode loop's state; of several rows as many as their drafts were
-    /// right. These have neither penalties nor grammars: what they say of a row depends on what the row before has chosen.
-    /// Of `vocab` logits the first `drawn` are of tokens.
-    pub fn sample(&mut self, logits: Value, (vocab, drawn): (usize, usize), Asked { extras, grammar, .. }: Asked) -> Result<()> {
+    /// Samples from the logits, appends the token to the ring and advances the decode loop's state; of several rows as
+    /// many as their drafts were right. These have neither penalties nor grammars: what they say of a row depends on
+    /// what the row before has chosen. Of `vocab` logits the first `drawn` are of tokens.
+    pub fn sample(
+        &mut self,
+        logits: Value,
+        (vocab, drawn): (usize, usize),
+        Asked { extras, grammar, .. }: Asked,
+    ) -> Result<()> {
         let words = |n: usize| n as u64 * 4;
         let bytes = words(vocab);
         let rows = self.step_rows().unwrap_or(1);
         let of_rows = |n: u64| u64::from(rows) * n;
         let (extras, grammar) = if rows == 1 { (extras, grammar) } else { (false, None) };
-        let (wide, one) = (Grid::of(Extent::Fixed(SLICES), Extent::Fixed(rows)), Grid::of(Extent::Fixed(1), Extent::Fixed(rows)));
+        let (wide, one) =
+            (Grid::of(Extent::Fixed(SLICES), Extent::Fixed(rows)), Grid::of(Extent::Fixed(1), Extent::Fixed(rows)));
         let mut v = vec![("V", drawn as f64)];
         v.extend((rows > 1).then_some(("BESIDE", 1.0)));
         let params = self.layout.reserve(Control::Sampling, Sampling::ROOM as u64);
@@ -66,7 +72,12 @@ impl Builder<'_> {
             let tallies = self.layout.reserve(Control::Tallies, words(2 * vocab));
             let raw = self.layout.reserve(Scratch::RawLogits, words(vocab));
             let chosen = self.select.choose("penalize", &[])?;
-            let bindings: Operands = vec![("params", params.into()), ("logits", logits.into()), ("tallies", tallies.into()), ("raw", raw.into())];
+            let bindings: Operands = vec![
+                ("params", params.into()),
+                ("logits", logits.into()),
+                ("tallies", tallies.into()),
+                ("raw", raw.into()),
+            ];
             self.push("sample.penalize", chosen, v.clone(), bindings, wide, 3 * bytes);
             logits = self.made(logits.buffer);
             penalized = Some(self.made(raw));
@@ -85,7 +96,14 @@ impl Builder<'_> {
             self.stage(Stage::Constrain);
             let chosen = self.select.choose("constrain", &[])?;
             let grid = Grid::folded((drawn as u32).div_ceil(chosen.variant.workgroup[0]));
-            self.push("sample.constrain", chosen, v.clone(), [vec![("logits", logits.into())], walked.clone()].concat(), grid, 5 * bytes);
+            self.push(
+                "sample.constrain",
+                chosen,
+                v.clone(),
+                [vec![("logits", logits.into())], walked.clone()].concat(),
+                grid,
+                5 * bytes,
+            );
             logits = self.made(logits.buffer);
         }
 
@@ -94,7 +112,8 @@ impl Builder<'_> {
             let sums = self.layout.reserve(Scratch::Sums, words(2 * SLICES as usize));
             let tops = self.layout.reserve(Scratch::Tops, words(2 * SLICES as usize * MAX_TOP_LOGPROBS));
             let chosen = self.select.choose("logprobs", &[])?;
-            let bindings: Operands = vec![("params", params.into()), ("raw", raw.into()), ("sums", sums.into()), ("tops", tops.into())];
+            let bindings: Operands =
+                vec![("params", params.into()), ("raw", raw.into()), ("sums", sums.into()), ("tops", tops.into())];
             self.push("sample.logprobs", chosen, v.clone(), bindings, wide, bytes);
             scored = Some((raw, self.made(sums), self.made(tops)));
         }
@@ -103,7 +122,14 @@ impl Builder<'_> {
         self.stage(Stage::Largest);
         let part = self.layout.reserve(Scratch::Largest, of_rows(words(SLICES as usize)));
         let chosen = self.select.choose("logit_stats", &[])?;
-        self.push("sample.stats", chosen, of_row.clone(), vec![("params", params.into()), ("logits", logits.into()), ("part", part.into())], wide, bytes);
+        self.push(
+            "sample.stats",
+            chosen,
+            of_row.clone(),
+            vec![("params", params.into()), ("logits", logits.into()), ("part", part.into())],
+            wide,
+            bytes,
+        );
         let part = self.made(part);
 
         let search = self.layout.reserve(Control::Search, of_rows(32));
@@ -111,26 +137,41 @@ impl Builder<'_> {
         for round in 0..FILTER_ROUNDS {
             self.stage(Stage::Search(round));
             let chosen = self.select.choose("tally", &[])?;
-            let bindings: Operands =
-                vec![("params", params.into()), ("logits", logits.into()), ("part", part.into()), ("searches", search.into()), ("tallies", bins.into())];
+            let bindings: Operands = vec![
+                ("params", params.into()),
+                ("logits", logits.into()),
+                ("part", part.into()),
+                ("searches", search.into()),
+                ("tallies", bins.into()),
+            ];
             self.push(&format!("sample.tally.{round}"), chosen, of_row.clone(), bindings, wide, bytes);
             let tallies = self.made(bins);
             let chosen = self.select.choose("narrow", &[])?;
-            let bindings: Operands = vec![("params", params.into()), ("tallies", tallies.into()), ("searches", search.into())];
-            self.push(&format!("sample.narrow.{round}"), chosen, v.clone(), bindings, one, u64::from(SLICES * BINS) * 8);
+            let bindings: Operands =
+                vec![("params", params.into()), ("tallies", tallies.into()), ("searches", search.into())];
+            self.push(
+                &format!("sample.narrow.{round}"),
+                chosen,
+                v.clone(),
+                bindings,
+                one,
+                u64::from(SLICES * BINS) * 8,
+            );
         }
 
         self.stage(Stage::Threshold);
         let thr = self.layout.reserve(Scratch::Threshold, of_rows(16));
         let chosen = self.select.choose("threshold", &[])?;
-        let bindings: Operands = vec![("params", params.into()), ("part", part.into()), ("searches", search.into()), ("thr", thr.into())];
+        let bindings: Operands =
+            vec![("params", params.into()), ("part", part.into()), ("searches", search.into()), ("thr", thr.into())];
         self.push("sample.threshold", chosen, v.clone(), bindings, one, 0);
         let thr = self.made(thr);
 
         self.stage(Stage::Choose);
         let cand = self.layout.reserve(Scratch::Candidates, u64::from(FEW_ROWS * SLICES) * 8);
         let chosen = self.select.choose("pick", &[])?;
-        let bindings: Operands = vec![("params", params.into()), ("logits", logits.into()), ("thr", thr.into()), ("cand", cand.into())];
+        let bindings: Operands =
+            vec![("params", params.into()), ("logits", logits.into()), ("thr", thr.into()), ("cand", cand.into())];
         self.push("sample.pick", chosen, of_row, bindings, wide, bytes);
         let cand = self.made(cand);
 
@@ -175,8 +216,13 @@ impl Builder<'_> {
         let accepted = self.layout.reserve(Control::Accepted, u64::from(self.sizes.ring * (FEW_ROWS + 1)) * 4);
         let text = self.layout.reserve(Control::Text, u64::from(self.sizes.capacity) * 4);
         let chosen = self.select.choose("accept", &[])?;
-        let bindings: Operands =
-            vec![("params", params.into()), ("cand", cand.into()), ("tokens", tokens.into()), ("accepted", accepted.into()), ("text", text.into())];
+        let bindings: Operands = vec![
+            ("params", params.into()),
+            ("cand", cand.into()),
+            ("tokens", tokens.into()),
+            ("accepted", accepted.into()),
+            ("text", text.into()),
+        ];
         self.push("sample.accept", chosen, vec![], bindings, Grid::folded(1), 0);
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Kernel choice, in this one place: from the data's types, the lane, the device's capabilities and what was forced from outside. It says why.
+//! Kernel choice, in this one place: from the data's types, the lane, the device's capabilities and what was forced
+//! from outside. It says why.
 
 use std::cell::Cell;
 
@@ -36,7 +37,9 @@ impl Lane {
             "float" => Ok(Self::Float),
             "f16" => Ok(Self::F16),
             "fast" => Ok(Self::Fast),
-            other => Err(Error::bad_option(format!("lane {other:?} does not exist; use auto, exact, float, f16 or fast"))),
+            other => {
+                Err(Error::bad_option(format!("lane {other:?} does not exist; use auto, exact, float, f16 or fast")))
+            }
         }
     }
 
@@ -113,16 +116,26 @@ pub struct Chosen {
 }
 
 impl Selector {
-    /// `kv`: how the cache is held, where the lane shall not decide. `forced` holds (kernel, variant) pairs: a variant's name or the value of one of its axes. One that does not exist is an error.
+    /// `kv`: how the cache is held, where the lane shall not decide. `forced` holds (kernel, variant) pairs: a
+    /// variant's name or the value of one of its axes. One that does not exist is an error.
     pub fn new(caps: &Caps, lane: Lane, kv: Option<Kv>, forced: &[(String, String)]) -> Result<Self> {
         if lane == Lane::F16 && !caps.f16() {
-            return Err(Error::bad_option("lane f16 cannot be used: this GPU or browser does not offer shader-f16; use exact, float or fast"));
+            return Err(Error::bad_option(
+                "lane f16 cannot be used: this GPU or browser does not offer shader-f16; use exact, float or fast",
+            ));
         }
         if lane == Lane::Auto {
             return Err(Error::internal("kernels are chosen for a lane, not for whichever"));
         }
         forced.iter().try_for_each(exists)?;
-        let forced = forced.iter().map(|(kernel, variant)| Forced { kernel: kernel.clone(), variant: variant.clone(), used: Cell::new(false) }).collect();
+        let forced = forced
+            .iter()
+            .map(|(kernel, variant)| Forced {
+                kernel: kernel.clone(),
+                variant: variant.clone(),
+                used: Cell::new(false),
+            })
+            .collect();
         Ok(Self {
             lane,
             kv: kv.unwrap_or(lane.kv()),
@@ -137,13 +150,16 @@ impl Selector {
         })
     }
 
-    /// Takes the model's recommendations, (kernel, variant): they decide where the device runs the variant, it has proved itself, and nothing
-    /// was forced or measured. A model may be older than today's kernels: what does not exist is left out, with a warning.
+    /// Takes the model's recommendations, (kernel, variant): they decide where the device runs the variant, it has
+    /// proved itself, and nothing was forced or measured. A model may be older than today's kernels: what does not
+    /// exist is left out, with a warning.
     pub fn hint(&mut self, hints: impl Iterator<Item = (String, String)>) {
         for hint in hints {
             match exists(&hint) {
                 Ok(()) => self.hints.push(hint),
-                Err(e) => self.warnings.push(format!("the model recommends a kernel that this version does not have: {}", e.message())),
+                Err(e) => self
+                    .warnings
+                    .push(format!("the model recommends a kernel that this version does not have: {}", e.message())),
             }
         }
     }
@@ -216,7 +232,9 @@ impl Selector {
         if let Some(forced) = self.forced(&fit) {
             variant = forced.0;
             because.push(forced.1);
-        } else if let Some(hinted) = self.hints.iter().find_map(|(kernel, hint)| fit.iter().find(|v| v.kernel == kernel && matches(v, hint))) {
+        } else if let Some(hinted) =
+            self.hints.iter().find_map(|(kernel, hint)| fit.iter().find(|v| v.kernel == kernel && matches(v, hint)))
+        {
             variant = hinted;
             because.push("recommended by the model".into());
         } else if fit.len() > 1 {
@@ -274,7 +292,8 @@ impl Selector {
         Ok(chosen)
     }
 
-    /// The variants that this device runs, the likely best first: with subgroups where it has them, and as many lanes a row as they hold.
+    /// The variants that this device runs, the likely best first: with subgroups where it has them, and as many lanes a
+    /// row as they hold.
     fn fit(&self, kernel: &str, given: &[(&str, &str)]) -> Result<Vec<&'static Variant>> {
         let mut fit: Vec<&'static Variant> = kernels::variants(kernel)
             .filter(|v| given.iter().all(|(axis, value)| v.axes.contains(&(*axis, *value))))
@@ -287,7 +306,8 @@ impl Selector {
         Ok(fit)
     }
 
-    /// The value of that axis in the variant of `kernel` that was forced, where steps before those that run it go by it.
+    /// The value of that axis in the variant of `kernel` that was forced, where steps before those that run it go by
+    /// it.
     pub fn forced_axis(&self, kernel: &str, axis: &str) -> Option<&'static str> {
         let forced = self.forced.iter().find(|f| f.kernel == kernel)?;
         forced.used.set(true);
@@ -295,7 +315,10 @@ impl Selector {
     }
 
     fn forced(&self, fit: &[&'static Variant]) -> Option<(&'static Variant, String)> {
-        let forced = self.forced.iter().find_map(|f| Some((f, fit.iter().find(|v| v.kernel == f.kernel && matches(v, &f.variant))?)));
+        let forced = self
+            .forced
+            .iter()
+            .find_map(|f| Some((f, fit.iter().find(|v| v.kernel == f.kernel && matches(v, &f.variant))?)));
         forced.map(|(f, variant)| {
             f.used.set(true);
             (*variant, format!("forced {}", f.variant))
@@ -305,9 +328,12 @@ impl Selector {
     /// An error if a forced variant was never used: it exists, but fits no step of this model in this lane on this GPU.
     pub fn finish(&self) -> Result<()> {
         match self.forced.iter().find(|f| !f.used.get()) {
-            Some(f) => {
-                Err(Error::unknown_kernel(format!("kernel {}={} fits no step of this model in lane {} on this GPU", f.kernel, f.variant, self.lane.name())))
-            }
+            Some(f) => Err(Error::unknown_kernel(format!(
+                "kernel {}={} fits no step of this model in lane {} on this GPU",
+                f.kernel,
+                f.variant,
+                self.lane.name()
+            ))),
             None => Ok(()),
         }
     }
@@ -316,11 +342,17 @@ impl Selector {
 /// Whether a (kernel, variant) exists; `UNKNOWN_KERNEL` lists those that do.
 fn exists((kernel, variant): &(String, String)) -> Result<()> {
     if !kernels::kernels().contains(&kernel.as_str()) {
-        return Err(Error::unknown_kernel(format!("kernel {kernel:?} does not exist; there are: {}", kernels::kernels().join(", "))));
+        return Err(Error::unknown_kernel(format!(
+            "kernel {kernel:?} does not exist; there are: {}",
+            kernels::kernels().join(", ")
+        )));
     }
     if !kernels::variants(kernel).any(|v| matches(v, variant)) {
         let names: Vec<_> = kernels::variants(kernel).map(|v| v.name).collect();
-        return Err(Error::unknown_kernel(format!("kernel {kernel} has no variant {variant:?}; there are: {}", names.join(", "))));
+        return Err(Error::unknown_kernel(format!(
+            "kernel {kernel} has no variant {variant:?}; there are: {}",
+            names.join(", ")
+        )));
     }
     Ok(())
 }

@@ -14,7 +14,8 @@ use crate::layout::Sizes;
 pub enum Pass {
     /// Up to `Sizes::rows` rows of a prompt.
     Prefill,
-    /// Up to [`SHORT`] rows of a prompt: too few to fill a GPU with tiles of rows, each row's keys are dealt out as in decode.
+    /// Up to [`SHORT`] rows of a prompt: too few to fill a GPU with tiles of rows, each row's keys are dealt out as in
+    /// decode.
     Short,
     /// Up to [`FEW`] rows of a prompt: each weight is read once for all of them, as in decode.
     Few,

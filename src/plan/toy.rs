@@ -19,7 +19,14 @@ impl Builder<'_> {
         let chosen = self.select.choose("running_sum", &[])?;
         let overrides = vec![("D", d as f64), ("STRIDE", stride(d) as f64)];
         let bindings: Operands = vec![("x", x.into()), ("h", h.into()), ("s", s.into())];
-        self.push(name, chosen, overrides, bindings, Grid::of(Extent::Fixed((d as u32).div_ceil(64)), Extent::Fixed(1)), bytes);
+        self.push(
+            name,
+            chosen,
+            overrides,
+            bindings,
+            Grid::of(Extent::Fixed((d as u32).div_ceil(64)), Extent::Fixed(1)),
+            bytes,
+        );
         self.streamed(h.buffer, d);
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! What was found out about a device: for each operation in a shape, how fast each of its variants is, so that the planner takes the fastest;
-//! and which variants were seen to compute what they should.
+//! What was found out about a device: for each operation in a shape, how fast each of its variants is, so that the
+//! planner takes the fastest; and which variants were seen to compute what they should.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,7 +140,8 @@ mod tests {
             tuning
         };
         let one = of(&[known("matvec q4_0-q8 K=64 N=32", 2.5, "a"), known("matvec q4_0-q8 K=64 N=64", 3.5, "b")]);
-        let mut stored = of(&[known("matvec q4_0-q8 K=64 N=96", 4.5, "c"), known("matvec q4_0-q8 K=64 N=32", 9.5, "a")]);
+        let mut stored =
+            of(&[known("matvec q4_0-q8 K=64 N=96", 4.5, "c"), known("matvec q4_0-q8 K=64 N=32", 9.5, "a")]);
         stored.add(one.clone());
         let both = stored.of(&caps);
         assert_eq!(both.measurements.values().map(|times| times[0].1).collect::<Vec<_>>(), [2.5, 3.5, 4.5], "{both:?}");
@@ -153,8 +154,10 @@ mod tests {
     #[test]
     fn measurements_come_back_for_the_same_device_and_kernels_only() {
         let (one, other) = (Caps::least(), Caps { name: "another".into(), ..Caps::least() });
-        let measurements = Measurements::from([("matvec q4_0-q8 K=64 N=32".to_owned(), vec![("q4_0-q8-wg".to_owned(), 2.5)])]);
-        let known = Known { measurements, proven: BTreeSet::from(["matvec=q4_0-q8-wg".to_owned()]), ..Known::default() };
+        let measurements =
+            Measurements::from([("matvec q4_0-q8 K=64 N=32".to_owned(), vec![("q4_0-q8-wg".to_owned(), 2.5)])]);
+        let known =
+            Known { measurements, proven: BTreeSet::from(["matvec=q4_0-q8-wg".to_owned()]), ..Known::default() };
         let mut tuning = Tuning::default();
         tuning.set(&one, known.clone());
         let again = Tuning::parse(&tuning.text());

@@ -8,8 +8,9 @@ use crate::layout::{BufferId, Control, Form, Scratch, stride};
 use crate::weights::Matrix;
 
 impl Builder<'_> {
-    /// The residual stream begins: the sum of what `matrices`, `[D, P]`, make of the patches that the host gives, f32 `[T, stride(P)]`, and the row of
-    /// positions that it gives for each. Where rotations have axes, it says where each patch is.
+    /// The residual stream begins: the sum of what `matrices`, `[D, P]`, make of the patches that the host gives, f32
+    /// `[T, stride(P)]`, and the row of positions that it gives for each. Where rotations have axes, it says where each
+    /// patch is.
     pub fn patches(&mut self, matrices: &[Matrix]) -> Result<()> {
         let (matrix, further) = matrices.split_first().ok_or_else(|| Error::internal("patches without a product"))?;
         let d = matrix.n;
@@ -58,7 +59,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Copies rows that the host gives, or adds them: as embeddings of positions, row t's token is its number in the pass.
+    /// Copies rows that the host gives, or adds them: as embeddings of positions, row t's token is its number in the
+    /// pass.
     fn of_host(&mut self, name: &str, from: BufferId, width: usize, to: Operand, add: f64) -> Result<()> {
         let chosen = self.select.choose("embed", &[("weight", "f32")])?;
         let mut overrides = copies(width, self.sizes.rows, 0);
@@ -68,8 +70,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Rows of the residual stream, in the order that the host says, become wider ones: `each` neighbours of it one. From here on there are fewer rows. With a
-    /// number, they are only kept under it, and the stream goes on ([`Builder::rejoin`]).
+    /// Rows of the residual stream, in the order that the host says, become wider ones: `each` neighbours of it one.
+    /// From here on there are fewer rows. With a number, they are only kept under it, and the stream goes on
+    /// ([`Builder::rejoin`]).
     pub fn join(&mut self, each: usize, kept: Option<usize>) -> Result<()> {
         self.complete()?;
         let stream = self.stream()?;
@@ -79,7 +82,10 @@ impl Builder<'_> {
         let chosen = self.select.choose("embed", &[("weight", "f32")])?;
         // Without room between the rows that become one.
         let next = if each > 1 { d } else { stride(d) };
-        let overrides = copies(d, self.sizes.rows, 0).into_iter().map(|(name, n)| (name, if name == "STRIDE" { next as f64 } else { n })).collect();
+        let overrides = copies(d, self.sizes.rows, 0)
+            .into_iter()
+            .map(|(name, n)| (name, if name == "STRIDE" { next as f64 } else { n }))
+            .collect();
         let operands = vec![("wq", stream.h.into()), ("tokens", order.into()), ("h", to.into())];
         self.push("join", chosen, overrides, operands, Grid::of(self.per_row(1), Extent::Fixed(1)), 0);
         if let Some(kept) = kept {
@@ -94,13 +100,25 @@ impl Builder<'_> {
 
     /// The residual stream is what was kept under that number.
     pub fn rejoin(&mut self, kept: usize) -> Result<()> {
-        let (_, h, width) = self.joined.iter().find(|(number, ..)| *number == kept).copied().ok_or_else(|| Error::internal("rows that were not kept"))?;
+        let (_, h, width) = self
+            .joined
+            .iter()
+            .find(|(number, ..)| *number == kept)
+            .copied()
+            .ok_or_else(|| Error::internal("rows that were not kept"))?;
         self.stream = Some(Stream { h, width });
         Ok(())
     }
 
-    /// What a network of two products makes of the residual stream, normed where it is: f32 `[T, stride(N)]`, in a buffer of that number.
-    pub fn project(&mut self, norm: Option<&Norm>, up: &Matrix, mlp: Mlp, (down, number): (&Matrix, Option<usize>)) -> Result<Value> {
+    /// What a network of two products makes of the residual stream, normed where it is: f32 `[T, stride(N)]`, in a
+    /// buffer of that number.
+    pub fn project(
+        &mut self,
+        norm: Option<&Norm>,
+        up: &Matrix,
+        mlp: Mlp,
+        (down, number): (&Matrix, Option<usize>),
+    ) -> Result<Value> {
         let name = number.map_or("projector".into(), |number| format!("deepstack.{number}"));
         let x = self.mlp(&name, norm, up, mlp, down)?;
         let row = stride(down.n);

@@ -1,10 +1,11 @@
-//! How the next token is chosen from the logits. The choice itself is made on the GPU, by the kernels `penalize`, `logit_stats`,
-//! `tally`, `narrow`, `threshold`, `pick` and `advance`; here are their parameters.
+//! How the next token is chosen from the logits. The choice itself is made on the GPU, by the kernels `penalize`,
+//! `logit_stats`, `tally`, `narrow`, `threshold`, `pick` and `advance`; here are their parameters.
 //!
 //! The steps, in this order:
 //!
-//! 0. penalties and bias: the logit of a token that is in the prompt or in the answer is divided by the repetition penalty (multiplied, where it
-//!    is negative); from that of a token of the answer go the frequency penalty for each time and the presence penalty once; its bias is added;
+//! 0. penalties and bias: the logit of a token that is in the prompt or in the answer is divided by the repetition
+//!    penalty (multiplied, where it is negative); from that of a token of the answer go the frequency penalty for each
+//!    time and the presence penalty once; its bias is added;
 //! 1. temperature: logits are divided by it; 0 takes the largest logit (the lowest id among equals) and skips the rest;
 //! 2. top-k: the k largest stay, and with the k-th every token that equals it;
 //! 3. top-p: of the probabilities of what is left, renormalised, the smallest set of the largest that adds up to p or
@@ -35,12 +36,23 @@ pub const FILTER_ROUNDS: u32 = 8;
 include!(concat!(env!("OUT_DIR"), "/options/sampling.rs"));
 
 impl SamplingOptions {
-    /// The parameters of options that have been checked. `stop`: ids that end the generation; `ring_len`: length of the ring of sampled tokens.
+    /// The parameters of options that have been checked. `stop`: ids that end the generation; `ring_len`: length of the
+    /// ring of sampled tokens.
     ///
     /// # Errors
     /// [`crate::ErrorKind::BadOption`] where there are more of `stop` than fit.
     pub fn parameters(&self, stop: &[u32], ring_len: u32) -> Result<Sampling> {
-        let Self { temperature, top_k, top_p, min_p, seed, presence_penalty, frequency_penalty, repetition_penalty, logprobs } = *self;
+        let Self {
+            temperature,
+            top_k,
+            top_p,
+            min_p,
+            seed,
+            presence_penalty,
+            frequency_penalty,
+            repetition_penalty,
+            logprobs,
+        } = *self;
         if ring_len == 0 {
             return Err(Error::internal("the ring of sampled tokens has no slots"));
         }

@@ -72,7 +72,9 @@ pub(crate) fn io_error(path: &Path, e: &io::Error) -> Error {
     match e.kind() {
         io::ErrorKind::NotFound => Error::not_found(format!("{path}: there is no such file or folder")),
         io::ErrorKind::UnexpectedEof => Error::storage(format!("{path}: the file became shorter while it was read")),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::storage(format!("{path}: the disk is full ({e}); free some space and try again")),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Error::storage(format!("{path}: the disk is full ({e}); free some space and try again"))
+        }
         _ => Error::storage(format!("{path}: {e}")),
     }
 }
@@ -99,7 +101,9 @@ pub fn open_path(path: &Path) -> Result<Files> {
     if !meta.is_dir() {
         let source = DiskSource::open(path)?;
         // Pointing at one file of a folder means the folder, as it does for a URL.
-        if let (names::CONFIG | names::WEIGHTS | names::INDEX | names::MANIFEST, Some(parent)) = (source.name(), path.parent()) {
+        if let (names::CONFIG | names::WEIGHTS | names::INDEX | names::MANIFEST, Some(parent)) =
+            (source.name(), path.parent())
+        {
             return open_path(if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
         }
         for part in gguf_parts(source.name()).unwrap_or_else(|| vec![source.name.clone()]) {
@@ -132,9 +136,22 @@ pub fn open_path(path: &Path) -> Result<Files> {
         }
         return match gguf.as_slice() {
             [one] => open_path(one),
-            [first, ..] if gguf_parts(&name_of(first)).is_some_and(|parts| gguf.iter().all(|p| parts.contains(&name_of(p)))) => open_path(first),
-            [] => Err(Error::not_found(format!("{}: has no config.json and no .gguf file; {}", path.display(), names::EXPECTED))),
-            _ => Err(Error::bad_option(format!("{}: holds {} .gguf files; name the one to load", path.display(), gguf.len()))),
+            [first, ..]
+                if gguf_parts(&name_of(first))
+                    .is_some_and(|parts| gguf.iter().all(|p| parts.contains(&name_of(p)))) =>
+            {
+                open_path(first)
+            }
+            [] => Err(Error::not_found(format!(
+                "{}: has no config.json and no .gguf file; {}",
+                path.display(),
+                names::EXPECTED
+            ))),
+            _ => Err(Error::bad_option(format!(
+                "{}: holds {} .gguf files; name the one to load",
+                path.display(),
+                gguf.len()
+            ))),
         };
     }
     for p in paths {
@@ -153,7 +170,8 @@ pub fn open_path(path: &Path) -> Result<Files> {
     Ok(files)
 }
 
-/// The adapter at `path`: a .gguf file, or what PEFT saves of a folder, which any of its files stands for. `NOT_FOUND` if there is nothing.
+/// The adapter at `path`: a .gguf file, or what PEFT saves of a folder, which any of its files stands for. `NOT_FOUND`
+/// if there is nothing.
 pub fn open_adapter(path: &Path) -> Result<Files> {
     let meta = std::fs::metadata(path).map_err(|e| io_error(path, &e))?;
     let name = |p: &Path| p.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -163,7 +181,9 @@ pub fn open_adapter(path: &Path) -> Result<Files> {
         _ => return Ok(Files::from_iter([(name(path), Rc::new(DiskSource::open(path)?) as Rc<dyn ByteSource>)])),
     };
     let mut files = Files::new();
-    for entry in std::fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).map_err(|e| io_error(folder, &e))? {
+    for entry in std::fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+        .map_err(|e| io_error(folder, &e))?
+    {
         let path = entry.map_err(|e| io_error(folder, &e))?.path();
         if path.is_file() && (name(&path).starts_with("adapter_") || path.extension().is_some_and(|e| e == "gguf")) {
             files.insert(name(&path), Rc::new(DiskSource::open(&path)?));

@@ -79,7 +79,10 @@ impl Body for HttpBody {
             self.cancel.check()?;
             let mut piece = Vec::with_capacity(PIECE);
             let read = (&mut self.reader).take(PIECE as u64).read_to_end(&mut piece);
-            let read = read.map_err(|e| Error::network(format!("{}: the connection failed while reading ({e}); try again", self.url)).with_source(e))?;
+            let read = read.map_err(|e| {
+                Error::network(format!("{}: the connection failed while reading ({e}); try again", self.url))
+                    .with_source(e)
+            })?;
             Ok((read > 0).then_some(piece))
         })
     }

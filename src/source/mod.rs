@@ -51,7 +51,9 @@ pub fn projector_of(files: &Files) -> Option<Files> {
 pub fn check_range(name: &str, size: u64, offset: u64, len: usize) -> Result<()> {
     match offset.checked_add(len as u64) {
         Some(end) if end <= size => Ok(()),
-        _ => Err(Error::bad_model(format!("{name}: bytes {offset}..+{len} lie outside the file of {size} bytes; it is truncated or its header is wrong"))),
+        _ => Err(Error::bad_model(format!(
+            "{name}: bytes {offset}..+{len} lie outside the file of {size} bytes; it is truncated or its header is wrong"
+        ))),
     }
 }
 

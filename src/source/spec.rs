@@ -1,4 +1,5 @@
-//! What the user wrote after `--model`, understood: the model in the box, a path, or one of the shapes that a URL can have.
+//! What the user wrote after `--model`, understood: the model in the box, a path, or one of the shapes that a URL can
+//! have.
 
 use std::path::PathBuf;
 
@@ -54,7 +55,9 @@ pub(crate) fn remote_parts(url: &str) -> Vec<(String, String)> {
     let name = Remote::file_name(url);
     let (path, query) = url.split_at(url.find('?').unwrap_or(url.len()));
     match gguf_parts(&name).zip(path.rsplit_once('/')) {
-        Some((parts, (base, _))) => parts.into_iter().map(|part| (part.clone(), format!("{base}/{part}{query}"))).collect(),
+        Some((parts, (base, _))) => {
+            parts.into_iter().map(|part| (part.clone(), format!("{base}/{part}{query}"))).collect()
+        }
         None => vec![(name, url.to_owned())],
     }
 }
@@ -62,12 +65,16 @@ pub(crate) fn remote_parts(url: &str) -> Vec<(String, String)> {
 /// What stands before the projector in a model's address.
 const PROJECTOR_KEY: &str = "mmproj=";
 
-/// The address of the projector that the fragment of a model's address names, against `model`: a file beside it or an address of its own. Other
-/// fragments say nothing.
+/// The address of the projector that the fragment of a model's address names, against `model`: a file beside it or an
+/// address of its own. Other fragments say nothing.
 fn projector_in(fragment: Option<&str>, model: &str) -> Result<Option<String>> {
     let Some(text) = fragment.and_then(|text| text.strip_prefix(PROJECTOR_KEY)) else { return Ok(None) };
     let text = percent_decode(text)?;
-    let bad = |why: &str| Error::bad_option(format!("model: #{PROJECTOR_KEY}{text} {why}; name a .gguf file beside the model, or its address"));
+    let bad = |why: &str| {
+        Error::bad_option(format!(
+            "model: #{PROJECTOR_KEY}{text} {why}; name a .gguf file beside the model, or its address"
+        ))
+    };
     if text.starts_with("blob:") {
         return Ok(Some(text));
     }
@@ -80,7 +87,8 @@ fn projector_in(fragment: Option<&str>, model: &str) -> Result<Option<String>> {
     }
 }
 
-/// What a projector's file is called among those of its model: what it is shows in the name, whatever it has in its address.
+/// What a projector's file is called among those of its model: what it is shows in the name, whatever it has in its
+/// address.
 pub(crate) fn projector_name(url: &str) -> String {
     let name = Remote::file_name(url);
     if is_projector(&name) { name } else { format!("mmproj-{}.gguf", name.trim_end_matches(".gguf")) }
@@ -123,8 +131,13 @@ pub mod names {
     /// Which file holds which weight.
     pub const INDEX: &str = "model.safetensors.index.json";
     /// What a folder holds beside its weights, and whether a model can do without.
-    pub const BESIDE_WEIGHTS: [(&str, bool); 5] =
-        [(CONFIG, false), (TOKENIZER, false), (TOKENIZER_CONFIG, true), (GENERATION_CONFIG, true), (CHAT_TEMPLATE, true)];
+    pub const BESIDE_WEIGHTS: [(&str, bool); 5] = [
+        (CONFIG, false),
+        (TOKENIZER, false),
+        (TOKENIZER_CONFIG, true),
+        (GENERATION_CONFIG, true),
+        (CHAT_TEMPLATE, true),
+    ];
     /// How pictures are resized and cut, where the model reads any.
     pub const PICTURES: [&str; 2] = ["preprocessor_config.json", "processor_config.json"];
     /// What sentence-transformers does with a text, and the words it puts before one.
@@ -135,29 +148,33 @@ pub mod names {
     pub const SENTENCE_LENGTH: &str = "sentence_bert_config.json";
     /// The kind of a module that has weights.
     pub const DENSE: &str = "Dense";
-    /// How a file of a module in such a folder is called here, where names have no folders: its configuration, or its weights.
+    /// How a file of a module in such a folder is called here, where names have no folders: its configuration, or its
+    /// weights.
     pub fn of_module(folder: &str, file: &str) -> String {
         format!("{folder}_{file}")
     }
     /// Where in its folder a file lies that is called so here: a module's are numbered.
     pub fn place(name: &str) -> String {
         let numbered = |module: &&str| module.starts_with(|c: char| c.is_ascii_digit());
-        let of = |file: &str| name.strip_suffix(file)?.strip_suffix('_').filter(numbered).map(|module| format!("{module}/{file}"));
+        let of = |file: &str| {
+            name.strip_suffix(file)?.strip_suffix('_').filter(numbered).map(|module| format!("{module}/{file}"))
+        };
         of(CONFIG).or_else(|| of(WEIGHTS)).unwrap_or_else(|| name.to_owned())
     }
     /// Our own format of weights.
     pub const MANIFEST: &str = "manifest.json";
     /// A sentence for errors about a folder in which something is missing.
-    pub const EXPECTED: &str =
-        "a model folder holds config.json, tokenizer.json and model.safetensors (or model.safetensors.index.json and the files it names)";
+    pub const EXPECTED: &str = "a model folder holds config.json, tokenizer.json and model.safetensors (or model.safetensors.index.json and the files it names)";
 }
 
 /// Most files that a model may be split into.
 pub const MOST_PARTS: u32 = 4096;
 
-/// The names of all parts of a split GGUF file, `NAME-00001-of-00003.gguf` and so on, from the name of any of them; `None` for a whole file.
+/// The names of all parts of a split GGUF file, `NAME-00001-of-00003.gguf` and so on, from the name of any of them;
+/// `None` for a whole file.
 pub fn gguf_parts(name: &str) -> Option<Vec<String>> {
-    let number = |s: &str| (s.len() == 5 && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse::<u32>().ok()).flatten();
+    let number =
+        |s: &str| (s.len() == 5 && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse::<u32>().ok()).flatten();
     let (rest, parts) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
     let (stem, part) = rest.rsplit_once('-')?;
     let (part, parts) = (number(part)?, number(parts)?);
@@ -183,11 +200,14 @@ impl ModelSpec {
             Some((scheme, rest)) if is_scheme(scheme) => match scheme.to_ascii_lowercase().as_str() {
                 "http" | "https" => Remote::parse(text).map(Self::Remote),
                 "blob" => {
-                    let (url, fragment) = text.split_once('#').map_or((text, None), |(url, fragment)| (url, Some(fragment)));
+                    let (url, fragment) =
+                        text.split_once('#').map_or((text, None), |(url, fragment)| (url, Some(fragment)));
                     Ok(Self::Remote(Remote::File { url: url.to_owned(), projector: projector_in(fragment, url)? }))
                 }
                 "file" => Ok(Self::Path(PathBuf::from(percent_decode(rest.strip_prefix("//").unwrap_or(rest))?))),
-                other => Err(Error::bad_option(format!("model: {other}: is not a kind of URL that can be read; use http:, https:, a path or `builtin`"))),
+                other => Err(Error::bad_option(format!(
+                    "model: {other}: is not a kind of URL that can be read; use http:, https:, a path or `builtin`"
+                ))),
             },
             _ => Ok(Self::Path(PathBuf::from(text))),
         }
@@ -212,7 +232,9 @@ impl Remote {
             Some((a, q)) => (a, q),
             None => (url, ""),
         };
-        let (scheme, rest) = address.split_once("://").ok_or_else(|| Error::bad_option(format!("model: {url} is not a complete URL")))?;
+        let (scheme, rest) = address
+            .split_once("://")
+            .ok_or_else(|| Error::bad_option(format!("model: {url} is not a complete URL")))?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         if host.is_empty() || url.chars().any(|c| c.is_whitespace() || c.is_control()) {
             return Err(Error::bad_option(format!("model: {url:?} is not a valid URL; write spaces as %20")));
@@ -268,8 +290,13 @@ impl Remote {
     /// The name of a single file, from its address, in characters that every store accepts.
     pub fn file_name(url: &str) -> String {
         let path = url.split(['?', '#']).next().unwrap_or(url);
-        let name: String =
-            path.rsplit('/').next().unwrap_or("").chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' }).collect();
+        let name: String = path
+            .rsplit('/')
+            .next()
+            .unwrap_or("")
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' })
+            .collect();
         let name = name.trim_start_matches('.');
         if name.is_empty() { "model".to_owned() } else { name.chars().take(120).collect() }
     }
@@ -277,13 +304,19 @@ impl Remote {
 
 /// Whether `text` before a colon names a scheme; a single letter is a Windows drive.
 fn is_scheme(text: &str) -> bool {
-    text.len() > 1 && text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+    text.len() > 1
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
 /// `Some` if a URL of this file means the folder around it.
 fn folder_weights(file: &str) -> Option<Weights> {
     match file {
-        names::CONFIG | names::TOKENIZER | names::TOKENIZER_CONFIG | names::GENERATION_CONFIG | names::CHAT_TEMPLATE => Some(Weights::Any),
+        names::CONFIG
+        | names::TOKENIZER
+        | names::TOKENIZER_CONFIG
+        | names::GENERATION_CONFIG
+        | names::CHAT_TEMPLATE => Some(Weights::Any),
         names::WEIGHTS => Some(Weights::Single),
         names::INDEX => Some(Weights::Indexed),
         names::MANIFEST => Some(Weights::Shards),
@@ -312,7 +345,9 @@ fn hugging_face(path: &str, url: &str) -> Result<Remote> {
     }
     let resolve = |owner: &str, repo: &str, rev: &str| format!("https://huggingface.co/{owner}/{repo}/resolve/{rev}/");
     match parts.as_slice() {
-        [owner, repo] => Ok(Remote::Folder { base: resolve(owner, repo, "main"), query: String::new(), weights: Weights::Any }),
+        [owner, repo] => {
+            Ok(Remote::Folder { base: resolve(owner, repo, "main"), query: String::new(), weights: Weights::Any })
+        }
         [owner, repo, "tree", rev, dirs @ ..] => {
             let mut base = resolve(owner, repo, rev);
             for dir in dirs {
@@ -338,7 +373,8 @@ fn hugging_face(path: &str, url: &str) -> Result<Remote> {
 
 /// Undoes `%20` and the like in a `file:` URL.
 fn percent_decode(text: &str) -> Result<String> {
-    let bad = || Error::bad_option(format!("model: {text} has a % that is not followed by two hexadecimal digits of UTF-8"));
+    let bad =
+        || Error::bad_option(format!("model: {text} has a % that is not followed by two hexadecimal digits of UTF-8"));
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(b) = bytes.next() {
@@ -382,7 +418,11 @@ mod tests {
             ("https://example.org", folder("https://example.org/", Weights::Any)),
             ("https://example.org/m/manifest.json?v=2", {
                 let query = "?v=2".into();
-                ModelSpec::Remote(Remote::Folder { base: "https://example.org/m/".into(), query, weights: Weights::Shards })
+                ModelSpec::Remote(Remote::Folder {
+                    base: "https://example.org/m/".into(),
+                    query,
+                    weights: Weights::Shards,
+                })
             }),
             ("m/manifest.json", ModelSpec::Path("m/manifest.json".into())),
             ("https://example.org/m/config.json", folder("https://example.org/m/", Weights::Any)),
@@ -418,7 +458,10 @@ mod tests {
     #[test]
     fn a_signed_folder_keeps_its_query() {
         let spec = Remote::parse("https://example.org/m/config.json?sig=1").unwrap();
-        assert_eq!(spec, Remote::Folder { base: "https://example.org/m/".into(), query: "?sig=1".into(), weights: Weights::Any });
+        assert_eq!(
+            spec,
+            Remote::Folder { base: "https://example.org/m/".into(), query: "?sig=1".into(), weights: Weights::Any }
+        );
         assert_eq!(spec.url(), "https://example.org/m/?sig=1");
     }
 
@@ -429,8 +472,14 @@ mod tests {
         for (text, expected) in [
             ("https://e.org/m/a.gguf#mmproj=mmproj-a.gguf", Some("https://e.org/m/mmproj-a.gguf")),
             ("https://e.org/m/a.gguf?sig=1#mmproj=mmproj-a.gguf", Some("https://e.org/m/mmproj-a.gguf?sig=1")),
-            ("https://e.org/m/a.gguf#mmproj=https%3A%2F%2Fother.org%2Feyes.gguf%3Fv%3D2", Some("https://other.org/eyes.gguf?v=2")),
-            ("https://huggingface.co/a/b/blob/main/a.gguf#mmproj=https://huggingface.co/a/b/blob/main/mmproj.gguf", Some(&format!("{hf}mmproj.gguf"))),
+            (
+                "https://e.org/m/a.gguf#mmproj=https%3A%2F%2Fother.org%2Feyes.gguf%3Fv%3D2",
+                Some("https://other.org/eyes.gguf?v=2"),
+            ),
+            (
+                "https://huggingface.co/a/b/blob/main/a.gguf#mmproj=https://huggingface.co/a/b/blob/main/mmproj.gguf",
+                Some(&format!("{hf}mmproj.gguf")),
+            ),
             ("https://e.org/m/a.gguf#x", None),
             ("https://e.org/m/#mmproj=mmproj-a.gguf", None),
         ] {
@@ -439,7 +488,9 @@ mod tests {
             let plain = Remote::parse(text.split('#').next().unwrap()).unwrap();
             assert_eq!(remote.url(), plain.url(), "{text}: it is stored under the model's address");
         }
-        for text in ["https://e.org/a.gguf#mmproj=", "https://e.org/a.gguf#mmproj=folder/", "https://e.org/a.gguf#mmproj=a%zz"] {
+        for text in
+            ["https://e.org/a.gguf#mmproj=", "https://e.org/a.gguf#mmproj=folder/", "https://e.org/a.gguf#mmproj=a%zz"]
+        {
             assert_eq!(Remote::parse(text).unwrap_err().kind(), ErrorKind::BadOption, "{text}");
         }
         assert_eq!(projector_name("https://e.org/eyes.gguf?v=2"), "mmproj-eyes.gguf");

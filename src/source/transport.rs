@@ -1,4 +1,5 @@
-//! How bytes come over a network: a GET whose body arrives in pieces. `fetch` in the browser, ureq natively, a table in tests.
+//! How bytes come over a network: a GET whose body arrives in pieces. `fetch` in the browser, ureq natively, a table in
+//! tests.
 
 use futures_util::future::LocalBoxFuture;
 use serde::{Deserialize, Serialize};
@@ -133,7 +134,8 @@ impl Reply {
                 modified: header("last-modified"),
             },
             retry_after: header("retry-after").and_then(|v| seconds(&v, now)),
-            is_page: header("content-type").is_some_and(|v| v.trim_start().to_ascii_lowercase().starts_with("text/html")),
+            is_page: header("content-type")
+                .is_some_and(|v| v.trim_start().to_ascii_lowercase().starts_with("text/html")),
             encoded,
             body,
         }
@@ -151,7 +153,8 @@ fn seconds(text: &str, now: f64) -> Option<f64> {
 
 /// The bytes of an answer as they arrive, in pieces of at most a few MiB.
 pub trait Body {
-    /// The next piece, or `None` at the end. Fails with `NETWORK` or `ABORTED`; a body must not be read after it failed.
+    /// The next piece, or `None` at the end. Fails with `NETWORK` or `ABORTED`; a body must not be read after it
+    /// failed.
     fn next(&mut self) -> LocalBoxFuture<'_, Result<Option<Vec<u8>>>>;
 }
 
@@ -164,9 +167,15 @@ pub fn is_passing(status: u16) -> bool {
 pub fn check_status(status: u16, url: &str) -> Result<()> {
     match status {
         200..=299 => Ok(()),
-        404 | 410 => Err(Error::not_found(format!("{url}: the server has no such file (status {status}); check the address"))),
-        401 | 403 => Err(Error::network(format!("{url}: the server refuses access (status {status}); the file may need a licence to be accepted or a token"))),
-        429 => Err(Error::network(format!("{url}: the server asks to slow down (status 429); wait a while and try again"))),
+        404 | 410 => {
+            Err(Error::not_found(format!("{url}: the server has no such file (status {status}); check the address")))
+        }
+        401 | 403 => Err(Error::network(format!(
+            "{url}: the server refuses access (status {status}); the file may need a licence to be accepted or a token"
+        ))),
+        429 => {
+            Err(Error::network(format!("{url}: the server asks to slow down (status 429); wait a while and try again")))
+        }
         500..=599 => Err(Error::network(format!("{url}: the server failed (status {status}); try again later"))),
         _ => Err(Error::network(format!("{url}: the server answered with status {status}; check the address"))),
     }
@@ -182,7 +191,15 @@ mod tests {
         let range = |from, to, total| Some(ContentRange { from, to, total });
         assert_eq!(ContentRange::parse("bytes 0-9/100"), range(0, 10, Some(100)));
         assert_eq!(ContentRange::parse(" bytes 5-5/* "), range(5, 6, None));
-        for wrong in ["", "bytes */100", "bytes 9-0/100", "bytes 0-100/100", "items 0-9/100", "bytes 0-18446744073709551615/*", "bytes a-b/c"] {
+        for wrong in [
+            "",
+            "bytes */100",
+            "bytes 9-0/100",
+            "bytes 0-100/100",
+            "items 0-9/100",
+            "bytes 0-18446744073709551615/*",
+            "bytes a-b/c",
+        ] {
             assert_eq!(ContentRange::parse(wrong), None, "{wrong}");
         }
         let header = |from, to| Request { url: "", range: Some((from, to)) }.range_header().unwrap();

@@ -41,7 +41,10 @@ impl Checkpoint {
 
     /// Room for one with logits.
     pub fn with_logits(gpu: &Gpu, parts: &[Part], logits: &Buffer) -> Result<Self> {
-        Ok(Self { logits: Some(gpu.buffer("logits of a checkpoint", logits.bytes(), COPIES)?), ..Self::new(gpu, parts)? })
+        Ok(Self {
+            logits: Some(gpu.buffer("logits of a checkpoint", logits.bytes(), COPIES)?),
+            ..Self::new(gpu, parts)?
+        })
     }
 
     /// Bytes of its buffers.

@@ -1,5 +1,6 @@
-//! What a sequence has read, and how each token was read: enough to make the same state on another device. A pass of many
-//! rows and a decode step compute the same and round differently, so that a text goes on the same only from a state that was made the same way.
+//! What a sequence has read, and how each token was read: enough to make the same state on another device. A pass of
+//! many rows and a decode step compute the same and round differently, so that a text goes on the same only from a
+//! state that was made the same way.
 
 use std::ops::Range;
 
@@ -33,8 +34,8 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// From what was kept of it. Tokens that no stretch covers were read in an unknown way: in passes of up to `rows`, as good as any
-    /// that hold pictures whole.
+    /// From what was kept of it. Tokens that no stretch covers were read in an unknown way: in passes of up to `rows`,
+    /// as good as any that hold pictures whole.
     pub(crate) fn new(input: Input, mut stretches: Vec<Stretch>, rows: u32) -> Self {
         let covered = stretches.iter().try_fold(0_u32, |sum, s| sum.checked_add(s.tokens).filter(|_| s.tokens > 0));
         if covered != Some(input.len() as u32) {
@@ -153,14 +154,20 @@ mod tests {
         history.steps(&[5]);
         history.steps(&[6, 7]);
         assert_eq!(history.input().ids(), [1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(history.ranges(), [(0..3, How::Pass(Pass::Prefill)), (3..4, How::Pass(Pass::Few)), (4..7, How::Steps)]);
+        assert_eq!(
+            history.ranges(),
+            [(0..3, How::Pass(Pass::Prefill)), (3..4, How::Pass(Pass::Few)), (4..7, How::Steps)]
+        );
         assert_eq!(history.stepped(), 3);
         let kept = History::new(history.input().clone(), history.stretches().to_vec(), 4);
         assert_eq!(kept, history);
         history.truncate(9);
         assert_eq!(kept, history);
         history.truncate(5);
-        assert_eq!(history.ranges(), [(0..3, How::Pass(Pass::Prefill)), (3..4, How::Pass(Pass::Few)), (4..5, How::Steps)]);
+        assert_eq!(
+            history.ranges(),
+            [(0..3, How::Pass(Pass::Prefill)), (3..4, How::Pass(Pass::Few)), (4..5, How::Steps)]
+        );
         history.truncate(2);
         assert_eq!((history.input().ids(), history.ranges()), (&[1, 2][..], vec![(0..2, How::Pass(Pass::Prefill))]));
         history.clear();
@@ -171,7 +178,13 @@ mod tests {
     fn stretches_that_do_not_fit_are_not_believed() {
         let whole = [(0..2, How::Pass(Pass::Prefill)), (2..3, How::Pass(Pass::Prefill))];
         let stretch = |tokens| Stretch { how: How::Steps, tokens };
-        for stretches in [vec![], vec![stretch(2)], vec![stretch(4)], vec![stretch(3), stretch(0)], vec![stretch(u32::MAX), stretch(4)]] {
+        for stretches in [
+            vec![],
+            vec![stretch(2)],
+            vec![stretch(4)],
+            vec![stretch(3), stretch(0)],
+            vec![stretch(u32::MAX), stretch(4)],
+        ] {
             assert_eq!(History::new(vec![1, 2, 3].into(), stretches, 2).ranges(), whole);
         }
         assert_eq!(History::new(vec![1, 2, 3].into(), vec![stretch(3)], 2).by_passes(2).ranges(), whole);
@@ -183,7 +196,13 @@ mod tests {
         input.push_rows(Embedded::new("a".into(), 9, 3).unwrap());
         input.push_rows(Embedded::new("b".into(), 9, 6).unwrap());
         input.push_tokens(&[4]);
-        let ends = |rows: u32| History::new(input.clone(), Vec::new(), rows).ranges().into_iter().map(|(range, _)| range.end).collect::<Vec<_>>();
+        let ends = |rows: u32| {
+            History::new(input.clone(), Vec::new(), rows)
+                .ranges()
+                .into_iter()
+                .map(|(range, _)| range.end)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(ends(6), [6, 12, 13]);
         assert_eq!(ends(7), [6, 13]);
         // The second is larger than any pass.

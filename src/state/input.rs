@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Rows that are computed elsewhere, a picture's for one, and take the place of embeddings. Equal hashes are equal rows, whether or not they are there.
+/// Rows that are computed elsewhere, a picture's for one, and take the place of embeddings. Equal hashes are equal
+/// rows, whether or not they are there.
 pub struct Embedded {
     hash: String,
     token: u32,
@@ -21,8 +22,9 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// `rows` rows, of which the values come later ([`Embedded::fill`]). `hash` tells what they are made of from all else, and how they are made; `token` is
-    /// the id that stands in their places wherever ids alone matter: penalties, drafts. Where models have numbers by token, theirs are the padding token's.
+    /// `rows` rows, of which the values come later ([`Embedded::fill`]). `hash` tells what they are made of from all
+    /// else, and how they are made; `token` is the id that stands in their places wherever ids alone matter: penalties,
+    /// drafts. Where models have numbers by token, theirs are the padding token's.
     ///
     /// # Errors
     /// `BAD_OPTION` where there are no rows.
@@ -44,7 +46,9 @@ impl Embedded {
     /// # Errors
     /// `BAD_OPTION` where there are no rows.
     pub fn in_grid(hash: String, token: u32, columns: u32, rows: u32) -> Result<Rc<Self>> {
-        let n = columns.checked_mul(rows).ok_or_else(|| Error::bad_option(format!("a grid of {columns} x {rows} in place of tokens is too large")))?;
+        let n = columns.checked_mul(rows).ok_or_else(|| {
+            Error::bad_option(format!("a grid of {columns} x {rows} in place of tokens is too large"))
+        })?;
         Self::made(hash, token, n, Some([columns, rows]))
     }
 
@@ -53,7 +57,8 @@ impl Embedded {
         self.grid.map_or(self.rows, |[columns, rows]| columns.max(rows))
     }
 
-    /// Gives the rows' values, f32 `[rows][D]`, as the residual stream takes them: a model's factor of embeddings is not applied. Values that are there stay.
+    /// Gives the rows' values, f32 `[rows][D]`, as the residual stream takes them: a model's factor of embeddings is
+    /// not applied. Values that are there stay.
     ///
     /// # Errors
     /// `BAD_OPTION` where they are not a whole number for each row, or not finite.
@@ -89,7 +94,8 @@ impl Embedded {
 
     /// Whether both are the same rows.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other) || (&self.hash, self.rows, self.token, self.grid) == (&other.hash, other.rows, other.token, other.grid)
+        std::ptr::eq(self, other)
+            || (&self.hash, self.rows, self.token, self.grid) == (&other.hash, other.rows, other.token, other.grid)
     }
 }
 
@@ -118,7 +124,12 @@ impl Placed {
     /// What is in `range` of the input, as an input of its own has it.
     fn within(&self, range: &Range<usize>) -> Option<Self> {
         let (start, end) = (self.at.max(range.start), self.end().min(range.end));
-        (start < end).then(|| Self { at: start - range.start, from: self.from + start - self.at, n: end - start, of: self.of.clone() })
+        (start < end).then(|| Self {
+            at: start - range.start,
+            from: self.from + start - self.at,
+            n: end - start,
+            of: self.of.clone(),
+        })
     }
 }
 
@@ -131,7 +142,8 @@ pub enum Span<'a> {
     Rows(&'a Rc<Embedded>, Range<usize>),
 }
 
-/// What a model reads: a list of spans, in which every position has an id, its token's or the one that stands for its row.
+/// What a model reads: a list of spans, in which every position has an id, its token's or the one that stands for its
+/// row.
 #[derive(Debug, Clone, Default)]
 pub struct Input {
     ids: Vec<u32>,
@@ -188,7 +200,9 @@ impl Input {
         for span in other.spans() {
             match span {
                 Span::Tokens(ids) => self.push_tokens(ids),
-                Span::Rows(of, rows) => self.push(Placed { at: self.len(), from: rows.start, n: rows.len(), of: of.clone() }),
+                Span::Rows(of, rows) => {
+                    self.push(Placed { at: self.len(), from: rows.start, n: rows.len(), of: of.clone() })
+                }
             }
         }
     }
@@ -197,7 +211,9 @@ impl Input {
         self.ids.resize(self.len() + placed.n, placed.of.token);
         // Where a pass ended within a picture, the next one continues it.
         match self.placed.last_mut() {
-            Some(last) if last.end() == placed.at && last.from + last.n == placed.from && last.of.is(&placed.of) => last.n += placed.n,
+            Some(last) if last.end() == placed.at && last.from + last.n == placed.from && last.of.is(&placed.of) => {
+                last.n += placed.n
+            }
             _ => self.placed.push(placed),
         }
     }
@@ -217,7 +233,10 @@ impl Input {
 
     /// What stands at these positions.
     pub fn slice(&self, range: Range<usize>) -> Self {
-        Self { placed: self.placed.iter().filter_map(|placed| placed.within(&range)).collect(), ids: self.ids[range].to_vec() }
+        Self {
+            placed: self.placed.iter().filter_map(|placed| placed.within(&range)).collect(),
+            ids: self.ids[range].to_vec(),
+        }
     }
 
     /// Forgets what comes after the first `n`.
@@ -296,7 +315,9 @@ impl Input {
             let values = of.values().ok_or_else(|| Error::internal("reading rows whose values have not come"))?;
             let has = values.len() / of.rows as usize;
             if has != width {
-                return Err(Error::bad_option(format!("rows of {has} numbers in place of tokens, but the model is {width} wide")));
+                return Err(Error::bad_option(format!(
+                    "rows of {has} numbers in place of tokens, but the model is {width} wide"
+                )));
             }
             all.push((*at, &values[from * width..(from + n) * width]));
         }
@@ -308,12 +329,18 @@ impl Input {
         self.placed.iter().any(|placed| placed.of.grid.is_some())
     }
 
-    /// By how many its positions are fewer than the slots of the cache that it takes: of grids that end in it. transformers' `rope_deltas` is its negative.
+    /// By how many its positions are fewer than the slots of the cache that it takes: of grids that end in it.
+    /// transformers' `rope_deltas` is its negative.
     pub(crate) fn lag(&self) -> u32 {
-        self.placed.iter().filter(|placed| placed.from + placed.n == placed.of.rows as usize).map(|placed| placed.of.rows - placed.of.positions()).sum()
+        self.placed
+            .iter()
+            .filter(|placed| placed.from + placed.n == placed.of.rows as usize)
+            .map(|placed| placed.of.rows - placed.of.positions())
+            .sum()
     }
 
-    /// Where each position is on the axes of time, rows and columns, and 0, if the first has slot `from` of the cache and what comes before it has that lag.
+    /// Where each position is on the axes of time, rows and columns, and 0, if the first has slot `from` of the cache
+    /// and what comes before it has that lag.
     pub(crate) fn axes(&self, from: u32, mut lag: u32) -> Vec<[u32; 4]> {
         let mut all = Vec::with_capacity(self.len());
         for span in self.spans() {
@@ -391,13 +418,16 @@ impl Outline {
         let mut placed: Vec<Placed> = Vec::new();
         for OutlinedRows { at, from, n, of, hash, grid } in self.rows {
             let ids = self.tokens.get(at..at.checked_add(n)?)?;
-            let fits = n > 0 && from.checked_add(n)? <= of as usize && placed.last().is_none_or(|last| last.end() <= at);
+            let fits =
+                n > 0 && from.checked_add(n)? <= of as usize && placed.last().is_none_or(|last| last.end() <= at);
             let token = *ids.first()?;
             if !fits || ids.iter().any(|id| *id != token) {
                 return None;
             }
             let of = match grid {
-                Some([columns, rows]) if columns.checked_mul(rows) == Some(of) => Embedded::in_grid(hash, token, columns, rows),
+                Some([columns, rows]) if columns.checked_mul(rows) == Some(of) => {
+                    Embedded::in_grid(hash, token, columns, rows)
+                }
                 Some(_) => return None,
                 None => Embedded::new(hash, token, of),
             };
@@ -421,7 +451,21 @@ mod tests {
         input
     }
 
-    const AXES: [[u32; 3]; 13] = [[0; 3], [1; 3], [2, 2, 2], [2, 2, 3], [2, 3, 2], [2, 3, 3], [2, 4, 2], [2, 4, 3], [5; 3], [6; 3], [7; 3], [8; 3], [9; 3]];
+    const AXES: [[u32; 3]; 13] = [
+        [0; 3],
+        [1; 3],
+        [2, 2, 2],
+        [2, 2, 3],
+        [2, 3, 2],
+        [2, 3, 3],
+        [2, 4, 2],
+        [2, 4, 3],
+        [5; 3],
+        [6; 3],
+        [7; 3],
+        [8; 3],
+        [9; 3],
+    ];
 
     #[test]
     fn rows_of_a_grid_have_places_and_take_the_longer_side() {
@@ -442,7 +486,10 @@ mod tests {
             }
         }
         assert_eq!(Input::from(vec![1, 2]).axes(7, 3), [[4, 4, 4, 0], [5, 5, 5, 0]]);
-        assert!(Embedded::in_grid("a".into(), 9, 0, 3).is_err() && Embedded::in_grid("a".into(), 9, 1 << 16, 1 << 16).is_err());
+        assert!(
+            Embedded::in_grid("a".into(), 9, 0, 3).is_err()
+                && Embedded::in_grid("a".into(), 9, 1 << 16, 1 << 16).is_err()
+        );
     }
 
     #[test]

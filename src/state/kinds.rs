@@ -26,12 +26,16 @@ impl Part {
         }
     }
 
-    /// The largest position, at most `p`, that the rows of a sequence can be cut back to where positions up to `written` were written: `p` or 0.
-    /// A recurrent state is where it is: its checkpoints say where it can go.
+    /// The largest position, at most `p`, that the rows of a sequence can be cut back to where positions up to
+    /// `written` were written: `p` or 0. A recurrent state is where it is: its checkpoints say where it can go.
     pub fn trim(&self, p: u32, written: u32) -> u32 {
         match self.shape {
             // A slot of the ring holds the youngest position that was written to it.
-            StateShape::Rows(Rows { positions, window: Some(window), .. }) if (p + 1).saturating_sub(window) < written.saturating_sub(positions) => 0,
+            StateShape::Rows(Rows { positions, window: Some(window), .. })
+                if (p + 1).saturating_sub(window) < written.saturating_sub(positions) =>
+            {
+                0
+            }
             _ => p,
         }
     }
@@ -77,7 +81,13 @@ impl Part {
         }
     }
 
-    fn copy(&self, encoder: &mut Encoder, n: u32, from: (&Buffer, StateShape, usize), to: (&Buffer, StateShape, usize)) {
+    fn copy(
+        &self,
+        encoder: &mut Encoder,
+        n: u32,
+        from: (&Buffer, StateShape, usize),
+        to: (&Buffer, StateShape, usize),
+    ) {
         let at = |(_, shape, slot): (&Buffer, StateShape, usize)| slot as u64 * shape.bytes();
         match (from.1, to.1) {
             (StateShape::Rows(source), StateShape::Rows(target)) => {
@@ -88,7 +98,13 @@ impl Part {
                 for head in 0..u64::from(source.heads) {
                     let row = |rows: Rows| head * u64::from(rows.positions) * rows.row;
                     let bytes = u64::from(used) * source.row;
-                    encoder.copy_buffer_to_buffer(from.0.raw(), at(from) + row(source), to.0.raw(), at(to) + row(target), bytes);
+                    encoder.copy_buffer_to_buffer(
+                        from.0.raw(),
+                        at(from) + row(source),
+                        to.0.raw(),
+                        at(to) + row(target),
+                        bytes,
+                    );
                 }
             }
             (StateShape::Recurrent { bytes }, _) | (_, StateShape::Recurrent { bytes }) => {

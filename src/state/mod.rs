@@ -80,7 +80,8 @@ enum Place {
 struct Sequence {
     /// The tokens that have been read, from position 0 on.
     history: History,
-    /// Positions that steps may have written to since position 0 was: more than are valid where a generation ended early.
+    /// Positions that steps may have written to since position 0 was: more than are valid where a generation ended
+    /// early.
     written: u32,
     /// Whether keys are rotated as in texts longer than the model's original context.
     long: bool,
@@ -103,7 +104,19 @@ struct Sequence {
 impl Sequence {
     fn new(history: History) -> Self {
         let (checkpoints, marks) = (Vec::new(), Vec::new());
-        Self { history, written: 0, long: false, voice: None, slot: None, place: Place::Nowhere, at: None, checkpoints, marks, used: 0, evictable: false }
+        Self {
+            history,
+            written: 0,
+            long: false,
+            voice: None,
+            slot: None,
+            place: Place::Nowhere,
+            at: None,
+            checkpoints,
+            marks,
+            used: 0,
+            evictable: false,
+        }
     }
 
     fn len(&self) -> u32 {
@@ -148,11 +161,14 @@ impl States {
         Self { gpu, parts: Vec::new(), slots: vec![None; slots as usize], sequences, next: FIRST.0 + 1, turns: 0 }
     }
 
-    /// The layout's buffers of states are these from now on; `buffer_of` knows them. What sequences have in slots goes along.
+    /// The layout's buffers of states are these from now on; `buffer_of` knows them. What sequences have in slots goes
+    /// along.
     pub fn attach<'a>(&mut self, layout: &Layout, buffer_of: impl Fn(BufferId) -> &'a Buffer) {
         let ids = (0..layout.specs().len() as u32).map(BufferId);
-        let parts: Vec<Part> =
-            ids.filter_map(|id| layout.spec(id).state.map(|shape| (id, shape))).map(|(id, shape)| Part { shape, buffer: buffer_of(id).clone() }).collect();
+        let parts: Vec<Part> = ids
+            .filter_map(|id| layout.spec(id).state.map(|shape| (id, shape)))
+            .map(|(id, shape)| Part { shape, buffer: buffer_of(id).clone() })
+            .collect();
         let before = std::mem::replace(&mut self.parts, parts);
         if before.is_empty() {
             return;
@@ -164,11 +180,14 @@ impl States {
         self.gpu.submit(encoder);
     }
 
-    /// A part of the layout's states is another buffer from now on, to which everything is copied that sequences have in their slots.
+    /// A part of the layout's states is another buffer from now on, to which everything is copied that sequences have
+    /// in their slots.
     pub(crate) fn move_part(&mut self, part: usize, shape: StateShape, buffer: Buffer) {
         let moved = Part { shape, buffer };
         let mut encoder = self.gpu.encoder("grow");
-        (0..self.slots.len()).filter(|slot| self.slots[*slot].is_some()).for_each(|slot| moved.take_over(&mut encoder, slot, &self.parts[part]));
+        (0..self.slots.len())
+            .filter(|slot| self.slots[*slot].is_some())
+            .for_each(|slot| moved.take_over(&mut encoder, slot, &self.parts[part]));
         self.gpu.submit(encoder);
         self.parts[part] = moved;
     }
@@ -228,7 +247,8 @@ impl States {
         Ok(matches!(sequence.place, Place::Nowhere) && sequence.len() > 0)
     }
 
-    /// From where a text has to be read again that is the sequence's up to position `p`: at most `p`, which is at most what it has read.
+    /// From where a text has to be read again that is the sequence's up to position `p`: at most `p`, which is at most
+    /// what it has read.
     pub fn trim(&self, id: SequenceId, p: u32) -> Result<u32> {
         let sequence = self.get(id)?;
         // What is made again can be made up to anywhere, but for rows of which no more than the hash is there.
@@ -347,7 +367,8 @@ impl States {
         Ok(())
     }
 
-    /// A generation begins, of which up to `ahead` chunks may be under way at one time: there is room for their marks, and nothing is made later.
+    /// A generation begins, of which up to `ahead` chunks may be under way at one time: there is room for their marks,
+    /// and nothing is made later.
     pub fn begin(&mut self, id: SequenceId, ahead: usize) -> Result<()> {
         if !self.recurrent() {
             return Ok(());
@@ -380,8 +401,8 @@ impl States {
         Ok(())
     }
 
-    /// A generation has ended. Of the tokens that its steps have read `tokens` count; the GPU has read `ran` of them and of others. What does not
-    /// count never was: a recurrent state goes back to the last mark before the end.
+    /// A generation has ended. Of the tokens that its steps have read `tokens` count; the GPU has read `ran` of them
+    /// and of others. What does not count never was: a recurrent state goes back to the last mark before the end.
     pub fn settle(&mut self, id: SequenceId, tokens: &[u32], ran: u32) -> Result<()> {
         let before = self.get(id)?.len();
         let at = self.get(id)?.at;
@@ -396,7 +417,11 @@ impl States {
         if sequence.at == Some(end) {
             return Ok(());
         }
-        let marked = sequence.marks.iter().filter(|mark| mark.position <= end && mark.position >= before).max_by_key(|mark| mark.position);
+        let marked = sequence
+            .marks
+            .iter()
+            .filter(|mark| mark.position <= end && mark.position >= before)
+            .max_by_key(|mark| mark.position);
         let Some(mark) = marked.filter(|_| sequence.at.is_some()) else {
             // Nothing is known of it: the next turn reads from a checkpoint on, or from the beginning.
             sequence.at = None;
@@ -454,8 +479,10 @@ impl States {
 
     /// Evicts the least recently used sequence from its slot and returns the slot; free slots come first.
     pub fn vacate(&mut self) -> Result<Slot> {
-        let last_used = |slot: &Slot| self.slots[*slot].and_then(|id| self.sequences.get(&id)).map_or(0, |sequence| sequence.used);
-        let slot = (0..self.slots.len()).min_by_key(last_used).ok_or_else(|| Error::internal("a session without slots"))?;
+        let last_used =
+            |slot: &Slot| self.slots[*slot].and_then(|id| self.sequences.get(&id)).map_or(0, |sequence| sequence.used);
+        let slot =
+            (0..self.slots.len()).min_by_key(last_used).ok_or_else(|| Error::internal("a session without slots"))?;
         self.leave(slot)?;
         Ok(slot)
     }
@@ -481,7 +508,10 @@ impl States {
         if let Place::Kept(kept) = std::mem::replace(&mut sequence.place, Place::Nowhere) {
             let mut encoder = self.gpu.encoder("enter");
             let n = sequence.len();
-            self.parts.iter().zip(kept.buffers.iter()).for_each(|(part, buffer)| part.put_back(&mut encoder, slot, n, buffer, kept.positions));
+            self.parts
+                .iter()
+                .zip(kept.buffers.iter())
+                .for_each(|(part, buffer)| part.put_back(&mut encoder, slot, n, buffer, kept.positions));
             self.gpu.submit(encoder);
             sequence.place = Place::Slot;
         }
@@ -570,7 +600,8 @@ impl States {
         self.gpu.buffer("kept", part.bytes(n), wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST)
     }
 
-    /// Whether the sequence's copy outside of the slots may be evicted from now on: a prompt that comes back to its text is then read again.
+    /// Whether the sequence's copy outside of the slots may be evicted from now on: a prompt that comes back to its
+    /// text is then read again.
     pub fn set_evictable(&mut self, id: SequenceId, evictable: bool) -> Result<()> {
         self.get_mut(id)?.evictable = evictable;
         Ok(())
@@ -580,7 +611,11 @@ impl States {
     /// bytes.
     pub fn evict(&mut self, bytes: u64) {
         loop {
-            let outside = || self.sequences.iter().filter(|(_, sequence)| sequence.evictable && matches!(sequence.place, Place::Kept(_)));
+            let outside = || {
+                self.sequences
+                    .iter()
+                    .filter(|(_, sequence)| sequence.evictable && matches!(sequence.place, Place::Kept(_)))
+            };
             if outside().map(|(_, sequence)| self.bytes_of(sequence)).sum::<u64>() <= bytes {
                 return;
             }
@@ -595,7 +630,8 @@ impl States {
     /// Bytes that a sequence outside of the slots takes.
     fn bytes_of(&self, sequence: &Sequence) -> u64 {
         let Place::Kept(kept) = &sequence.place else { return 0 };
-        kept.buffers.iter().map(Buffer::bytes).sum::<u64>() + sequence.checkpoints.iter().map(Checkpoint::bytes).sum::<u64>()
+        kept.buffers.iter().map(Buffer::bytes).sum::<u64>()
+            + sequence.checkpoints.iter().map(Checkpoint::bytes).sum::<u64>()
     }
 
     /// When a sequence was last used, in turns.
@@ -608,7 +644,8 @@ impl States {
         self.adopt(Sequence::new(History::default()))
     }
 
-    /// A new sequence that begins as another is now. Nothing is copied before one of the two needs a slot or changes what both have.
+    /// A new sequence that begins as another is now. Nothing is copied before one of the two needs a slot or changes
+    /// what both have.
     pub fn fork(&mut self, from: SequenceId) -> Result<SequenceId> {
         let sequence = self.get(from)?;
         let place = match sequence.place {
@@ -629,7 +666,8 @@ impl States {
         Ok(self.adopt(copy))
     }
 
-    /// A new sequence that begins as the first `n` tokens of another: the whole of it where its state cannot be cut anywhere.
+    /// A new sequence that begins as the first `n` tokens of another: the whole of it where its state cannot be cut
+    /// anywhere.
     pub fn fork_at(&mut self, from: SequenceId, n: usize) -> Result<SequenceId> {
         let only_grow = self.only_grow();
         let id = self.fork(from)?;
@@ -649,7 +687,8 @@ impl States {
 
     /// Forgets a sequence and frees its memory. The first is never gone: it is empty afterwards.
     pub fn release(&mut self, id: SequenceId) {
-        if let Some((slot, released)) = self.sequences.remove(&id).and_then(|sequence| Some((sequence.slot?, sequence))) {
+        if let Some((slot, released)) = self.sequences.remove(&id).and_then(|sequence| Some((sequence.slot?, sequence)))
+        {
             // The longest of its forks has the slot from now on, and the others are with that one.
             let heir = self.forks_of(id).max_by_key(|(_, fork)| fork.len()).map(|(heir, _)| heir);
             self.slots[slot] = heir;

@@ -1,4 +1,5 @@
-//! Sequences outside of the GPU: what layers remember of one, written to a store and taken back, so that its text need not be read again.
+//! Sequences outside of the GPU: what layers remember of one, written to a store and taken back, so that its text need
+//! not be read again.
 
 use std::rc::Rc;
 
@@ -114,7 +115,8 @@ impl States {
             _ if n == 0 => &[],
             _ => return Err(Error::internal("saving a state that is lost")),
         };
-        let parts: Vec<_> = if n == 0 { Vec::new() } else { self.parts.iter().map(|part| SavedPart::of(part, n)).collect() };
+        let parts: Vec<_> =
+            if n == 0 { Vec::new() } else { self.parts.iter().map(|part| SavedPart::of(part, n)).collect() };
         let at = sequence.at.filter(|_| self.recurrent());
         writer.create(STATE).await?;
         let mut hash = Sha256::new();
@@ -150,9 +152,12 @@ impl States {
     pub async fn restore(&mut self, saved: Saved, files: &Files, rows: u32) -> Result<SequenceId> {
         let n = saved.tokens();
         let Saved { about, input, sha256 } = saved;
-        let parts: Vec<_> = if n == 0 { Vec::new() } else { self.parts.iter().map(|part| SavedPart::of(part, n)).collect() };
+        let parts: Vec<_> =
+            if n == 0 { Vec::new() } else { self.parts.iter().map(|part| SavedPart::of(part, n)).collect() };
         if about.parts != parts {
-            return Err(Error::bad_option("the conversation was saved with passes or windows of another size; read its prompt again"));
+            return Err(Error::bad_option(
+                "the conversation was saved with passes or windows of another size; read its prompt again",
+            ));
         }
         let state = file(files, STATE)?;
         let lengths: Vec<u64> = if n == 0 { Vec::new() } else { self.parts.iter().map(|part| part.bytes(n)).collect() };
@@ -183,9 +188,17 @@ impl States {
         if hex(&hash.finalize()) != sha256 {
             return Err(damaged("it is not what was written"));
         }
-        let place = if n == 0 { Place::Nowhere } else { Place::Kept(Kept { positions: n, buffers: Rc::from(buffers) }) };
+        let place =
+            if n == 0 { Place::Nowhere } else { Place::Kept(Kept { positions: n, buffers: Rc::from(buffers) }) };
         let history = History::new(input, about.read, rows);
-        Ok(self.adopt(Sequence { written: about.written, long: about.long, voice: about.voice, place, at: about.at, ..Sequence::new(history) }))
+        Ok(self.adopt(Sequence {
+            written: about.written,
+            long: about.long,
+            voice: about.voice,
+            place,
+            at: about.at,
+            ..Sequence::new(history)
+        }))
     }
 }
 
@@ -214,7 +227,8 @@ impl Saved {
         let mut about: About = serde_json::from_slice(&text).map_err(|e| damaged(&e.to_string()))?;
         let sha256 = std::mem::take(&mut about.sha256);
         let (saved, now) = (&about.settings, settings);
-        let others = [("model", saved.model == now.model), ("lane", saved.lane == now.lane), ("kv", saved.kv == now.kv)];
+        let others =
+            [("model", saved.model == now.model), ("lane", saved.lane == now.lane), ("kv", saved.kv == now.kv)];
         let others: Vec<_> = others.into_iter().filter(|(_, same)| !same).map(|(what, _)| what).collect();
         if !others.is_empty() {
             return Err(differs(&others));
@@ -238,5 +252,8 @@ fn file<'a>(files: &'a Files, name: &str) -> Result<&'a Rc<dyn ByteSource>> {
 }
 
 fn differs(what: &[&str]) -> Error {
-    Error::bad_option(format!("the conversation was saved with another {}; load as it was then, or read its prompt again", what.join(", ")))
+    Error::bad_option(format!(
+        "the conversation was saved with another {}; load as it was then, or read its prompt again",
+        what.join(", ")
+    ))
 }

@@ -19,7 +19,9 @@ use crate::source::{ByteSource, DiskSource};
 pub(crate) fn cache_folder() -> Result<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").filter(|v| !v.is_empty()).map(PathBuf::from);
     let home = || std::env::home_dir().map(|h| h.join(".cache"));
-    let cache = cache.or_else(home).ok_or_else(|| Error::storage("there is no home folder to keep models in; set XDG_CACHE_HOME"))?;
+    let cache = cache
+        .or_else(home)
+        .ok_or_else(|| Error::storage("there is no home folder to keep models in; set XDG_CACHE_HOME"))?;
     Ok(cache.join("millrace"))
 }
 
@@ -44,7 +46,8 @@ impl Disk {
 
     fn try_lock_file(&self, folder: &str) -> Result<Option<File>> {
         let path = self.root.join(format!("{folder}.lock"));
-        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(|e| io_error(&path, &e))?;
+        let file =
+            File::options().create(true).truncate(false).write(true).open(&path).map_err(|e| io_error(&path, &e))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
             Err(TryLockError::WouldBlock) => Ok(None),

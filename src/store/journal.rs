@@ -79,7 +79,8 @@ impl StoredFile {
 
     /// Nothing of it is there any more.
     pub fn forget(&mut self) {
-        *self = Self { sha256: self.sha256.take(), ..Self::new(std::mem::take(&mut self.name), self.length, self.shard) };
+        *self =
+            Self { sha256: self.sha256.take(), ..Self::new(std::mem::take(&mut self.name), self.length, self.shard) };
     }
 
     fn sound(&self) -> bool {
@@ -107,7 +108,9 @@ impl StoredFile {
     /// Whether an entry fits: its shard is missing and longer than the entry's bytes, and the hash is well-formed.
     fn takes(&self, (index, bytes, hash): &Part) -> bool {
         let index = *index;
-        self.shards.get(index).is_some_and(Option::is_none) && self.shard_len(index).is_some_and(|len| *bytes < len) && is_hash(hash)
+        self.shards.get(index).is_some_and(Option::is_none)
+            && self.shard_len(index).is_some_and(|len| *bytes < len)
+            && is_hash(hash)
     }
 }
 
@@ -148,7 +151,11 @@ impl State {
     fn sound(&self, id: &str) -> bool {
         self.version == VERSION
             && ModelKey::new(self.url.as_str()).id() == id
-            && self.files.iter().enumerate().all(|(n, f)| f.sound() && self.files.iter().take(n).all(|other| other.name != f.name))
+            && self
+                .files
+                .iter()
+                .enumerate()
+                .all(|(n, f)| f.sound() && self.files.iter().take(n).all(|other| other.name != f.name))
             && self.files.iter().map(|f| f.shards.len() as u64).sum::<u64>() <= MOST_SHARDS
             && self.files.iter().try_fold(0u64, |sum, f| sum.checked_add(f.length.unwrap_or(0))).is_some()
     }
@@ -308,7 +315,10 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_ends_it() {
-        let begin: Vec<u8> = [Line::Model(State::new(&key(), 0)), Line::File(StoredFile::new("a", Some(10), 4))].iter().flat_map(Line::text).collect();
+        let begin: Vec<u8> = [Line::Model(State::new(&key(), 0)), Line::File(StoredFile::new("a", Some(10), 4))]
+            .iter()
+            .flat_map(Line::text)
+            .collect();
         for bad in [
             "{\"shard\":[1,0,null]}",
             "{\"shard\":[0,3,null]}",
@@ -327,7 +337,8 @@ mod tests {
 
     #[test]
     fn only_a_whole_document_counts() {
-        let file = StoredFile { shards: vec![hash('a'), hash('b'), hash('c')], ..StoredFile::new("a.gguf", Some(10), 4) };
+        let file =
+            StoredFile { shards: vec![hash('a'), hash('b'), hash('c')], ..StoredFile::new("a.gguf", Some(10), 4) };
         let good = State { files: vec![file.clone()], ..State::new(&key(), 1) };
         let text = serde_json::to_vec(&good).unwrap();
         assert_eq!(State::parse_stored(&text, key().id()).unwrap().bytes(), 10);
@@ -340,7 +351,10 @@ mod tests {
             State { files: vec![file.clone(), file.clone()], ..good.clone() },
             State { files: vec![StoredFile { length: Some(11 + 4), ..file.clone() }], ..good.clone() },
             State { files: vec![StoredFile { length: None, ..file.clone() }], ..good.clone() },
-            State { files: vec![StoredFile { shards: vec![hash('a'), None, hash('c')], ..file.clone() }], ..good.clone() },
+            State {
+                files: vec![StoredFile { shards: vec![hash('a'), None, hash('c')], ..file.clone() }],
+                ..good.clone()
+            },
             State { files: vec![StoredFile { shard: 0, ..file.clone() }], ..good.clone() },
             State { files: vec![StoredFile { name: "../a".into(), ..file }], ..good.clone() },
         ];

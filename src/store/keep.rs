@@ -33,11 +33,18 @@ impl Store {
         self.stored(&key).await
     }
 
-    /// Keeps files as the model that an address names, in place of what is there, once they are whole: if this fails, that stays.
+    /// Keeps files as the model that an address names, in place of what is there, once they are whole: if this fails,
+    /// that stays.
     ///
     /// # Errors
     /// `BAD_MODEL` where they are not what their manifest says, `STORAGE`, `ABORTED`.
-    pub async fn import(&self, key: &ModelKey, files: &Files, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Entry> {
+    pub async fn import(
+        &self,
+        key: &ModelKey,
+        files: &Files,
+        progress: &dyn Fn(Progress),
+        cancel: &Cancel,
+    ) -> Result<Entry> {
         if let Some(manifest) = files.get(names::MANIFEST) {
             self.check_hashes(&format::manifest::read(manifest).await?, files, cancel).await?;
         }
@@ -59,11 +66,16 @@ impl Store {
     /// Compares files with what their manifest says.
     async fn check_hashes(&self, manifest: &Manifest, files: &Files, cancel: &Cancel) -> Result<()> {
         for expected in manifest.files() {
-            let file = files
-                .get(&expected.file)
-                .ok_or_else(|| Error::not_found(format!("{}: the manifest names it, but it is not among the files", expected.file)))?;
-            if file.len() != expected.bytes || sha256_of(&**file, self.medium.hasher(file.len()), cancel, |_| ()).await? != expected.sha256 {
-                return Err(Error::bad_model(format!("{}: is not the file that the manifest means: its length or SHA-256 is another", expected.file)));
+            let file = files.get(&expected.file).ok_or_else(|| {
+                Error::not_found(format!("{}: the manifest names it, but it is not among the files", expected.file))
+            })?;
+            if file.len() != expected.bytes
+                || sha256_of(&**file, self.medium.hasher(file.len()), cancel, |_| ()).await? != expected.sha256
+            {
+                return Err(Error::bad_model(format!(
+                    "{}: is not the file that the manifest means: its length or SHA-256 is another",
+                    expected.file
+                )));
             }
         }
         Ok(())
@@ -99,14 +111,24 @@ mod tests {
     use crate::store::Memory;
 
     fn files(list: &[(&str, &[u8])]) -> Files {
-        list.iter().map(|(name, bytes)| ((*name).to_owned(), Rc::new(MemorySource::new(*name, bytes.to_vec())) as Rc<dyn ByteSource>)).collect()
+        list.iter()
+            .map(|(name, bytes)| {
+                ((*name).to_owned(), Rc::new(MemorySource::new(*name, bytes.to_vec())) as Rc<dyn ByteSource>)
+            })
+            .collect()
     }
 
     #[test]
     fn what_is_imported_is_kept_in_place_of_what_was_there() {
         let (store, key) = (Memory::store(), ModelKey::new("https://example.org/a.gguf"));
         for content in [&b"first"[..], b"second, which is longer"] {
-            let entry = block_on(store.import(&key, &files(&[("a.gguf", content), ("empty.json", b"")]), &|_| (), &Cancel::new())).unwrap();
+            let entry = block_on(store.import(
+                &key,
+                &files(&[("a.gguf", content), ("empty.json", b"")]),
+                &|_| (),
+                &Cancel::new(),
+            ))
+            .unwrap();
             assert!(entry.complete && entry.bytes == content.len() as u64);
             let kept = block_on(store.open(&key)).unwrap().unwrap();
             assert_eq!(block_on(kept["a.gguf"].read(0, content.len())).unwrap(), content);
@@ -145,7 +167,11 @@ mod tests {
         };
         for aborted in [false, true] {
             let cancel = Cancel::new();
-            let broken: Files = [("a.gguf".to_owned(), Rc::new(Broken(40 << 20, aborted.then(|| cancel.clone()))) as Rc<dyn ByteSource>)].into();
+            let broken: Files = [(
+                "a.gguf".to_owned(),
+                Rc::new(Broken(40 << 20, aborted.then(|| cancel.clone()))) as Rc<dyn ByteSource>,
+            )]
+            .into();
             let error = import(&broken, &cancel).unwrap_err();
             assert_eq!(error.kind(), if aborted { ErrorKind::Aborted } else { ErrorKind::Storage });
             assert_eq!(kept(), b"the old one");

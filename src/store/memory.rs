@@ -73,12 +73,19 @@ impl Medium for Memory {
     fn files<'a>(&'a self, folder: &'a str) -> Work<'a, Vec<(String, u64)>> {
         Box::pin(async move {
             let folders = self.0.folders.borrow();
-            Ok(folders.get(folder).into_iter().flatten().map(|(name, bytes)| (name.clone(), bytes.borrow().len() as u64)).collect())
+            Ok(folders
+                .get(folder)
+                .into_iter()
+                .flatten()
+                .map(|(name, bytes)| (name.clone(), bytes.borrow().len() as u64))
+                .collect())
         })
     }
 
     fn open<'a>(&'a self, folder: &'a str, name: &'a str) -> Work<'a, Option<Rc<dyn ByteSource>>> {
-        Box::pin(async move { Ok(self.bytes(folder, name).map(|bytes| Rc::new(File { name: name.to_owned(), bytes }) as _)) })
+        Box::pin(async move {
+            Ok(self.bytes(folder, name).map(|bytes| Rc::new(File { name: name.to_owned(), bytes }) as _))
+        })
     }
 
     fn create<'a>(&'a self, folder: &'a str, name: &'a str, keep: u64) -> Work<'a, Box<dyn Out>> {
@@ -145,8 +152,12 @@ impl Out for File {
     fn write<'a>(&'a mut self, bytes: &'a [u8]) -> Work<'a, ()> {
         Box::pin(async move {
             let mut file = self.bytes.borrow_mut();
-            file.try_reserve(bytes.len())
-                .map_err(|_| Error::out_of_memory(format!("{}: the model does not fit into memory; use storage that lasts, or a smaller model", self.name)))?;
+            file.try_reserve(bytes.len()).map_err(|_| {
+                Error::out_of_memory(format!(
+                    "{}: the model does not fit into memory; use storage that lasts, or a smaller model",
+                    self.name
+                ))
+            })?;
             file.extend_from_slice(bytes);
             Ok(())
         })

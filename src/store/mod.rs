@@ -1,8 +1,9 @@
 //! Where downloaded models stay: OPFS in the browser, a cache folder natively, memory where neither can be had.
 //!
-//! A model is a folder of a [`Medium`] (one of two, so that what replaces it is whole before it goes): its files in shards, `F.S` for shard S of file F; while it arrives a journal that says which shards are
-//! whole; and last a document without which it is no model. Interrupted downloads resume. One writer at a time per
-//! model, across threads, tabs and processes; a second one waits and then finds the model whole.
+//! A model is a folder of a [`Medium`] (one of two, so that what replaces it is whole before it goes): its files in
+//! shards, `F.S` for shard S of file F; while it arrives a journal that says which shards are whole; and last a
+//! document without which it is no model. Interrupted downloads resume. One writer at a time per model, across threads,
+//! tabs and processes; a second one waits and then finds the model whole.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -204,7 +205,9 @@ impl Store {
     /// A model that is whole: its folder, its files, and the names of their shards' files there.
     pub async fn shard_names(&self, key: &ModelKey) -> Result<Option<(String, Vec<(String, Vec<String>)>)>> {
         let (place, Found::Whole(state)) = self.place(key.id()).await? else { return Ok(None) };
-        let names = |(number, file): (usize, StoredFile)| (file.name, (0..file.shards.len()).map(|index| shard_name(number, index)).collect());
+        let names = |(number, file): (usize, StoredFile)| {
+            (file.name, (0..file.shards.len()).map(|index| shard_name(number, index)).collect())
+        };
         let files = state.files.into_iter().enumerate().filter(|(_, file)| !file.is_left_out());
         Ok(Some((place, files.map(names).collect())))
     }
@@ -310,14 +313,20 @@ impl Store {
             for index in 0..file.shards.len() {
                 let expected = file.shard_len(index);
                 let found = there(number, index);
-                if file.shards[index].is_some() && (found.is_none() || expected.is_some_and(|expected| found != Some(expected))) {
+                if file.shards[index].is_some()
+                    && (found.is_none() || expected.is_some_and(|expected| found != Some(expected)))
+                {
                     file.shards[index] = None;
                     missing.push((number, index));
                 }
             }
             file.parts.retain(|(index, bytes, _)| there(number, *index).is_some_and(|found| found >= *bytes));
         }
-        Ok(if whole && missing.is_empty() { Found::Whole(state) } else { Found::Part(Part { state, clean, journal, missing }) })
+        Ok(if whole && missing.is_empty() {
+            Found::Whole(state)
+        } else {
+            Found::Part(Part { state, clean, journal, missing })
+        })
     }
 }
 
@@ -336,7 +345,8 @@ fn id_of(place: &str) -> &str {
     place.strip_suffix(BESIDE).unwrap_or(place)
 }
 
-/// Removes a model's folder. What makes it a model goes first: a removal that is interrupted leaves nothing that looks whole.
+/// Removes a model's folder. What makes it a model goes first: a removal that is interrupted leaves nothing that looks
+/// whole.
 async fn clear(medium: &dyn Medium, place: &str) -> Result<()> {
     medium.remove(place, STORED).await?;
     medium.remove(place, JOURNAL).await?;
@@ -344,7 +354,13 @@ async fn clear(medium: &dyn Medium, place: &str) -> Result<()> {
 }
 
 /// Compares the shards that are there with their hashes.
-async fn check(medium: &dyn Medium, id: &str, state: &State, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Verified> {
+async fn check(
+    medium: &dyn Medium,
+    id: &str,
+    state: &State,
+    progress: &dyn Fn(Progress),
+    cancel: &Cancel,
+) -> Result<Verified> {
     let (total, bytes) = (state.bytes(), Cell::new(0));
     progress(Progress::new(Phase::Verify, 0, total));
     let shards = state.files.iter().enumerate().flat_map(|(number, file)| {
@@ -366,7 +382,11 @@ async fn check(medium: &dyn Medium, id: &str, state: &State, progress: &dyn Fn(P
                 },
                 None => None,
             };
-            Ok::<_, Error>((found.as_deref() != Some(expected)).then(|| BadShard { file: name.to_owned(), number, shard }))
+            Ok::<_, Error>((found.as_deref() != Some(expected)).then(|| BadShard {
+                file: name.to_owned(),
+                number,
+                shard,
+            }))
         })
         .buffered(AT_ONCE);
     let mut bad = Vec::new();
@@ -378,7 +398,12 @@ async fn check(medium: &dyn Medium, id: &str, state: &State, progress: &dyn Fn(P
 }
 
 /// The SHA-256 of all of `source`, hexadecimal, by `hasher`. `read` is called with the number of bytes so far.
-pub(crate) async fn sha256_of(source: &dyn ByteSource, mut hasher: Box<dyn Hasher>, cancel: &Cancel, mut read: impl FnMut(u64)) -> Result<String> {
+pub(crate) async fn sha256_of(
+    source: &dyn ByteSource,
+    mut hasher: Box<dyn Hasher>,
+    cancel: &Cancel,
+    mut read: impl FnMut(u64),
+) -> Result<String> {
     let mut at = 0;
     while at < source.len() {
         cancel.check()?;
@@ -487,8 +512,21 @@ pub struct EntryFile {
 
 impl Entry {
     fn new(state: &State, complete: bool, last_used: Option<u64>) -> Self {
-        let files = state.files.iter().filter(|f| !f.is_left_out()).map(|f| EntryFile { name: f.name.clone(), bytes: f.bytes(), total: f.length }).collect();
-        Self { url: state.url.clone(), bytes: state.bytes(), total: state.total(), complete, files, created: state.created, last_used }
+        let files = state
+            .files
+            .iter()
+            .filter(|f| !f.is_left_out())
+            .map(|f| EntryFile { name: f.name.clone(), bytes: f.bytes(), total: f.length })
+            .collect();
+        Self {
+            url: state.url.clone(),
+            bytes: state.bytes(),
+            total: state.total(),
+            complete,
+            files,
+            created: state.created,
+            last_used,
+        }
     }
 }
 
@@ -524,7 +562,9 @@ impl Storage {
 pub(crate) fn full(what: &str, needed: Option<u64>, available: Option<u64>) -> Error {
     let needed = needed.map_or_else(|| "more space than there is".to_owned(), |n| format!("{} of storage", size(n)));
     let available = available.map_or_else(String::new, |a| format!(", {} available", size(a)));
-    Error::storage(format!("{what}: needs {needed}{available}; remove models or other site data, or load with `cache: false` to keep the model in memory only"))
+    Error::storage(format!(
+        "{what}: needs {needed}{available}; remove models or other site data, or load with `cache: false` to keep the model in memory only"
+    ))
 }
 
 /// Bytes for people: `1.5 GB`.

@@ -24,8 +24,13 @@ pub(super) struct ShardedSource {
 impl ShardedSource {
     /// `None` if a shard is not there.
     pub(super) async fn open(medium: &dyn Medium, id: &str, number: usize, file: &StoredFile) -> Result<Option<Self>> {
-        let open = |index| async move { Ok::<_, Error>(medium.open(id, &shard_name(number, index)).await?.filter(|s| file.shard_len(index) == Some(s.len()))) };
-        let shards: Option<Vec<_>> = iter(0..file.shards.len()).map(open).buffered(AT_ONCE).try_collect::<Vec<_>>().await?.into_iter().collect();
+        let open = |index| async move {
+            Ok::<_, Error>(
+                medium.open(id, &shard_name(number, index)).await?.filter(|s| file.shard_len(index) == Some(s.len())),
+            )
+        };
+        let shards: Option<Vec<_>> =
+            iter(0..file.shards.len()).map(open).buffered(AT_ONCE).try_collect::<Vec<_>>().await?.into_iter().collect();
         let Some(shards) = shards else { return Ok(None) };
         let Some(len) = file.length else { return Ok(None) };
         Ok(Some(Self { name: file.name.clone(), len, shard: file.shard, shards }))
@@ -43,7 +48,10 @@ impl ByteSource for ShardedSource {
         Box::pin(async move {
             check_range(&self.name, self.len, offset, len)?;
             gather(self.shard, offset, len, |index, at, part| async move {
-                let shard = self.shards.get(index).ok_or_else(|| Error::internal(format!("{}: no shard {index}", self.name)))?;
+                let shard = self
+                    .shards
+                    .get(index)
+                    .ok_or_else(|| Error::internal(format!("{}: no shard {index}", self.name)))?;
                 shard.read(at, part).await.map_err(|e| gone(&self.name, &e))
             })
             .await
@@ -62,8 +70,14 @@ pub(super) fn gone(name: &str, error: &Error) -> Error {
     ))
 }
 
-/// `len` bytes from `offset` of what lies in shards of `shard` bytes: `read(shard, offset, len)` gives each part, all of which are asked for at once.
-pub(super) async fn gather<F: Future<Output = Result<Vec<u8>>>>(shard: u64, offset: u64, len: usize, read: impl Fn(usize, u64, usize) -> F) -> Result<Vec<u8>> {
+/// `len` bytes from `offset` of what lies in shards of `shard` bytes: `read(shard, offset, len)` gives each part, all
+/// of which are asked for at once.
+pub(super) async fn gather<F: Future<Output = Result<Vec<u8>>>>(
+    shard: u64,
+    offset: u64,
+    len: usize,
+    read: impl Fn(usize, u64, usize) -> F,
+) -> Result<Vec<u8>> {
     let (mut parts, mut at) = (FuturesOrdered::new(), offset);
     while at < offset + len as u64 {
         let within = at % shard;

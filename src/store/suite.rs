@@ -33,16 +33,25 @@ async fn assert_file(files: &Files, name: &str, content: &[u8]) {
     let source = &files[name];
     assert_eq!((source.name(), source.len()), (name, content.len() as u64));
     assert_eq!(source.read(0, content.len()).await.unwrap(), content);
-    for (offset, len) in [(0, 0), (content.len(), 0), (content.len() / 3, content.len() / 2), (content.len().saturating_sub(1), content.len().min(1))] {
-        assert_eq!(source.read(offset as u64, len).await.unwrap(), &content[offset..offset + len], "{name} {offset} {len}");
+    for (offset, len) in [
+        (0, 0),
+        (content.len(), 0),
+        (content.len() / 3, content.len() / 2),
+        (content.len().saturating_sub(1), content.len().min(1)),
+    ] {
+        assert_eq!(
+            source.read(offset as u64, len).await.unwrap(),
+            &content[offset..offset + len],
+            "{name} {offset} {len}"
+        );
     }
     for (offset, len) in [(content.len() as u64, 1), (0, content.len() + 1), (u64::MAX, 1)] {
         assert_eq!(source.read(offset, len).await.unwrap_err().kind(), ErrorKind::BadModel);
     }
 }
 
-/// Runs the suite. `open` opens the same place again each time: the first must be empty, and what it keeps must outlive it
-/// in the next (a store in memory gives clones).
+/// Runs the suite. `open` opens the same place again each time: the first must be empty, and what it keeps must outlive
+/// it in the next (a store in memory gives clones).
 pub(crate) async fn conforms<F: Future<Output = Store>>(open: impl Fn() -> F) {
     let store = open().await;
     let key = ModelKey::new("https://example.org/a.gguf");
@@ -105,7 +114,8 @@ pub(crate) async fn conforms<F: Future<Output = Store>>(open: impl Fn() -> F) {
     shards_and_resuming(&open).await;
 }
 
-/// Nothing takes space any more. A dropped writer cleans up behind itself, which may take a few turns of the event loop.
+/// Nothing takes space any more. A dropped writer cleans up behind itself, which may take a few turns of the event
+/// loop.
 async fn assert_empty(store: &Store) {
     for _ in 0..200 {
         if store.usage().await.unwrap().used == 0 {
@@ -139,7 +149,8 @@ async fn interrupted<F: Future<Output = Store>>(store: &Store, key: &ModelKey, o
     assert_empty(&store).await;
 }
 
-/// Shards in any order; what is journaled is there for the next writer, what is damaged is found and only that is missing.
+/// Shards in any order; what is journaled is there for the next writer, what is damaged is found and only that is
+/// missing.
 async fn shards_and_resuming<F: Future<Output = Store>>(open: &impl Fn() -> F) {
     let key = ModelKey::new("https://example.org/shards.gguf");
     let content = bytes(7, 10_000);

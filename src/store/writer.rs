@@ -1,4 +1,5 @@
-//! Writing a model: shards in any order, each journaled once it is on the disk; the document that makes it a model last.
+//! Writing a model: shards in any order, each journaled once it is on the disk; the document that makes it a model
+//! last.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
@@ -34,7 +35,12 @@ pub(crate) struct Shared {
 }
 
 impl Writer {
-    pub(super) async fn new(medium: Rc<dyn Medium>, key: ModelKey, lock: Lock, (place, found): (String, Found)) -> Result<Self> {
+    pub(super) async fn new(
+        medium: Rc<dyn Medium>,
+        key: ModelKey,
+        lock: Lock,
+        (place, found): (String, Found),
+    ) -> Result<Self> {
         let id = place.as_str();
         let was_whole = matches!(found, Found::Whole(_));
         let (state, clean, out) = match found {
@@ -62,7 +68,8 @@ impl Writer {
                 (state, clean, out)
             }
         };
-        let (state, clean, journal, lock) = (RefCell::new(state), Cell::new(clean), Mutex::new(Some(out)), RefCell::new(Some(lock)));
+        let (state, clean, journal, lock) =
+            (RefCell::new(state), Cell::new(clean), Mutex::new(Some(out)), RefCell::new(Some(lock)));
         let shared = Shared { medium, key, place, state, clean, was_whole, journal, lock };
         Ok(Self { shared: Rc::new(shared), current: None })
     }
@@ -71,7 +78,8 @@ impl Writer {
         &self.shared
     }
 
-    /// Starts a file that is written from its beginning to its end; the one before is complete as it is. Names are unique and pass [`check_name`].
+    /// Starts a file that is written from its beginning to its end; the one before is complete as it is. Names are
+    /// unique and pass [`check_name`].
     pub async fn create(&mut self, name: &str) -> Result<()> {
         self.end().await?;
         let number = self.shared.put_file(StoredFile::new(name, None, SHARD)).await?;
@@ -204,7 +212,11 @@ impl Shared {
 
     /// A shard to resume: with the bytes of an earlier writer, if their hash is still right.
     pub(crate) async fn rest_of_shard(self: &Rc<Self>, file: usize, index: usize) -> Result<Shard> {
-        let known = self.state().files.get(file).and_then(|f| Some((f.shard_len(index)?, f.parts.iter().find(|part| part.0 == index)?.clone())));
+        let known = self
+            .state()
+            .files
+            .get(file)
+            .and_then(|f| Some((f.shard_len(index)?, f.parts.iter().find(|part| part.0 == index)?.clone())));
         let Some((most, (_, bytes, expected))) = known else { return self.shard(file, index).await };
         let (id, name) = (self.place.as_str(), shard_name(file, index));
         let (mut check, mut hash) = (self.medium.hasher(bytes), self.medium.hasher(most));
@@ -254,7 +266,12 @@ impl Shared {
         // What it takes the place of, if there was anything; what is left where this fails is swept away later.
         let _ = clear(&*self.medium, &other_place(&self.place)).await;
         let files = Store { medium: self.medium.clone() }.open(&self.key).await?;
-        let files = files.ok_or_else(|| Error::storage(format!("{}: what was written is not there; the browser may be out of storage", self.key.url())))?;
+        let files = files.ok_or_else(|| {
+            Error::storage(format!(
+                "{}: what was written is not there; the browser may be out of storage",
+                self.key.url()
+            ))
+        })?;
         *self.lock.borrow_mut() = None;
         Ok(files)
     }

@@ -3,7 +3,20 @@
 use crate::base::local_seconds;
 use crate::error::{Error, Result};
 
-const MONTHS: [&str; 12] = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// A date and time without a zone, as `strftime_now` formats it.
@@ -32,8 +45,8 @@ impl DateTime {
         Self { year, month, day, hour: rest / 3600, minute: rest / 60 % 60, second: rest % 60 }
     }
 
-    /// As Python's `strftime` in the C locale on Linux, with glibc's flags: `%-d` without padding, `%_d` with spaces, `%0e` with zeros, `%^a` and `%#p` in the
-    /// other case. `TEMPLATE` names a directive that is not known.
+    /// As Python's `strftime` in the C locale on Linux, with glibc's flags: `%-d` without padding, `%_d` with spaces,
+    /// `%0e` with zeros, `%^a` and `%#p` in the other case. `TEMPLATE` names a directive that is not known.
     pub(super) fn format(&self, format: &str) -> Result<String> {
         let mut out = String::new();
         let mut chars = format.chars().peekable();
@@ -60,7 +73,10 @@ impl DateTime {
                     _ => None,
                 })
                 .unwrap_or(Some(fill));
-            out.extend(std::iter::repeat_n(fill.unwrap_or(' '), if fill.is_some() { width.saturating_sub(text.len()) } else { 0 }));
+            out.extend(std::iter::repeat_n(
+                fill.unwrap_or(' '),
+                if fill.is_some() { width.saturating_sub(text.len()) } else { 0 },
+            ));
             out.push_str(&match flags.contains('^') || flags.contains('#') {
                 true if directive == 'p' && flags.contains('#') => text.to_lowercase(),
                 true => text.to_uppercase(),
@@ -121,7 +137,9 @@ impl DateTime {
             'r' => self.format("%I:%M:%S %p")?,
             'D' | 'x' => self.format("%m/%d/%y")?,
             'c' => self.format("%a %b %e %H:%M:%S %Y")?,
-            's' => (days(self.year, self.month, self.day) * 86_400 + i64::from(self.hour * 3600 + self.minute * 60 + self.second)).to_string(),
+            's' => (days(self.year, self.month, self.day) * 86_400
+                + i64::from(self.hour * 3600 + self.minute * 60 + self.second))
+            .to_string(),
             'n' => "\n".to_owned(),
             't' => "\t".to_owned(),
             '%' => "%".to_owned(),
@@ -184,7 +202,14 @@ mod tests {
     fn now_is_after_this_was_written() {
         let now = DateTime::now();
         assert!((2026..2200).contains(&now.year), "{now:?}");
-        assert!((1..=12).contains(&now.month) && (1..=31).contains(&now.day) && now.hour < 24 && now.minute < 60 && now.second < 61, "{now:?}");
+        assert!(
+            (1..=12).contains(&now.month)
+                && (1..=31).contains(&now.day)
+                && now.hour < 24
+                && now.minute < 60
+                && now.second < 61,
+            "{now:?}"
+        );
     }
 
     #[test]
@@ -231,9 +256,13 @@ mod tests {
         }
         assert_eq!(DateTime::from_unix(0).format("%A").unwrap(), "Thursday");
         // Weeks at the turn of years, as Python has them.
-        for (day, expected) in
-            [(18_627, "2020 53 52 52"), (18_628, "2020 53 00 00"), (18_631, "2021 01 01 01"), (20_817, "2026 53 52 52"), (21_549, "2028 52 53 52")]
-        {
+        for (day, expected) in [
+            (18_627, "2020 53 52 52"),
+            (18_628, "2020 53 00 00"),
+            (18_631, "2021 01 01 01"),
+            (20_817, "2026 53 52 52"),
+            (21_549, "2028 52 53 52"),
+        ] {
             assert_eq!(DateTime::from_unix(day * 86_400).format("%G %V %U %W").unwrap(), expected, "day {day}");
         }
     }

@@ -22,7 +22,9 @@ pub(super) fn with_turn_ends(mut ids: Vec<u32>, tokenizer: &tokenizers::Tokenize
     for name in TURN_ENDS {
         let used = template.is_some_and(|t| t.contains(name));
         // What answers a call is no special token in Gemma's files, so that it is seen.
-        let id = tokenizer.token_to_id(name).filter(|id| added.get(id).is_some_and(|t| t.special || name == "<|tool_response>"));
+        let id = tokenizer
+            .token_to_id(name)
+            .filter(|id| added.get(id).is_some_and(|t| t.special || name == "<|tool_response>"));
         // In harmony it ends a message, of which an answer may have several.
         if name == "<|end|>" && tokenizer.token_to_id("<|return|>").is_some() {
             continue;

@@ -73,11 +73,14 @@ impl<'a> Vocabulary<'a> {
             // 0 is "undefined": neither llama.cpp nor its converters give it a meaning of its own.
             Some(0 | 5) => Ok(Kind::Unused),
             Some(6) => Ok(Kind::Byte),
-            other => Err(Error::bad_model(format!("metadata key '{TYPES}': the type of token {id} is {other:?}; 0 to 6 are known"))),
+            other => Err(Error::bad_model(format!(
+                "metadata key '{TYPES}': the type of token {id} is {other:?}; 0 to 6 are known"
+            ))),
         }
     }
 
-    /// The text of an id that metadata names; none where the vocabulary has no such token, which is a warning of [`Vocabulary::strays`].
+    /// The text of an id that metadata names; none where the vocabulary has no such token, which is a warning of
+    /// [`Vocabulary::strays`].
     fn special(&self, metadata: &Metadata, name: &str) -> Result<Option<(u32, &'a str)>> {
         let id = special_id(metadata, name)?.and_then(|id| u32::try_from(id).ok());
         Ok(id.and_then(|id| Some((id, self.tokens.get(id as usize)?))))
@@ -91,7 +94,10 @@ impl<'a> Vocabulary<'a> {
             // What some converters write for "none".
             let none = id == -1 || id == i64::from(u32::MAX);
             if !none && usize::try_from(id).map_or(true, |id| id >= self.tokens.len()) {
-                strays.push(format!("metadata key 'tokenizer.ggml.{name}_token_id' is {id}, but there are {} tokens: it is not used", self.tokens.len()));
+                strays.push(format!(
+                    "metadata key 'tokenizer.ggml.{name}_token_id' is {id}, but there are {} tokens: it is not used",
+                    self.tokens.len()
+                ));
             }
         }
         Ok(strays)
@@ -105,8 +111,8 @@ fn special_id(metadata: &Metadata, name: &str) -> Result<Option<i64>> {
     metadata.opt::<i64>(&format!("tokenizer.ggml.{name}_token_id"))
 }
 
-/// `UNSUPPORTED_MODEL` for a tokenizer model or pre-tokenizer that is not known; `BAD_MODEL` or `TOKENIZER` naming the key
-/// for metadata that does not fit together.
+/// `UNSUPPORTED_MODEL` for a tokenizer model or pre-tokenizer that is not known; `BAD_MODEL` or `TOKENIZER` naming the
+/// key for metadata that does not fit together.
 ///
 /// `json`: a tokenizer.json that replaces the metadata's own rules, for a file with unknown rules. It also decides what
 /// surrounds a text. `TOKENIZER` where it is of another model.
@@ -124,7 +130,14 @@ pub(super) fn parts(metadata: &Metadata, json: Option<&[u8]>) -> Result<Parts> {
             (Some(tokenizer), add_bos, false)
         }
         "llama" => (Some(sentence_piece_bpe(metadata, &vocabulary)?), true, true),
-        "gemma4" => (Some(visible_spaces(build(fallback(metadata, &vocabulary)?, &vocabulary, listed_merges(metadata)?, MERGES)?, false)?), true, false),
+        "gemma4" => (
+            Some(visible_spaces(
+                build(fallback(metadata, &vocabulary)?, &vocabulary, listed_merges(metadata)?, MERGES)?,
+                false,
+            )?),
+            true,
+            false,
+        ),
         "t5" => (Some(unigram(metadata, &vocabulary)?), false, false),
         "bert" => (Some(word_piece(metadata, &vocabulary)?), true, false),
         other => {
@@ -149,27 +162,40 @@ pub(super) fn parts(metadata: &Metadata, json: Option<&[u8]>) -> Result<Parts> {
     };
     let mut bos = id_of("bos", "bos_token")?;
     let mut eos: Vec<u32> = id_of("eos", "eos_token")?.into_iter().collect();
-    for (name, as_name) in [("unknown", "unk_token"), ("padding", "pad_token"), ("seperator", "sep_token"), ("cls", "cls_token"), ("mask", "mask_token")] {
+    for (name, as_name) in [
+        ("unknown", "unk_token"),
+        ("padding", "pad_token"),
+        ("seperator", "sep_token"),
+        ("cls", "cls_token"),
+        ("mask", "mask_token"),
+    ] {
         id_of(name, as_name)?;
     }
     if sentence_piece {
         // Every SentencePiece model of the Llama family has these; early converters left the keys out.
         for (id, name) in [(1, "bos_token"), (2, "eos_token")] {
-            if let (false, Some(text), Kind::Control) = (special.contains_key(name), vocabulary.tokens.get(id as usize), vocabulary.kind(id)?) {
+            if let (false, Some(text), Kind::Control) =
+                (special.contains_key(name), vocabulary.tokens.get(id as usize), vocabulary.kind(id)?)
+            {
                 special.insert(name.to_owned(), text.to_owned());
                 if id == 1 { bos = Some(id) } else { eos.push(id) }
             }
         }
     }
     let id = |name: &str| Ok::<_, Error>(vocabulary.special(metadata, name)?.map(|(id, _)| id));
-    let (first, last) = if framed { (id("cls")?.or(bos), id("seperator")?.or(eos.first().copied())) } else { (bos, eos.first().copied()) };
+    let (first, last) = if framed {
+        (id("cls")?.or(bos), id("seperator")?.or(eos.first().copied()))
+    } else {
+        (bos, eos.first().copied())
+    };
     let (mut prefix, mut suffix) = (Vec::new(), Vec::new());
     if !is_given {
         suffix = around(metadata, ADD_EOS, framed, last, "eos")?;
         prefix = around(metadata, ADD_BOS, add_bos, first, "bos")?;
     }
     if framed {
-        // The key of the first token of a text, which llama.cpp writes [CLS] under, makes it none that begins a text to be continued.
+        // The key of the first token of a text, which llama.cpp writes [CLS] under, makes it none that begins a text to
+        // be continued.
         bos = None;
     }
     for name in ["eot", "eom"] {
@@ -177,7 +203,9 @@ pub(super) fn parts(metadata: &Metadata, json: Option<&[u8]>) -> Result<Parts> {
     }
     let template = TemplateSource::of_gguf(metadata)?.map(|t| t.text().to_owned());
     let suppressed = metadata.opt::<&Array>(SUPPRESSED)?;
-    let suppressed = suppressed.map_or(Vec::new(), |ids| (0..ids.len()).filter_map(|at| ids.int(at)).filter_map(|id| u32::try_from(id).ok()).collect());
+    let suppressed = suppressed.map_or(Vec::new(), |ids| {
+        (0..ids.len()).filter_map(|at| ids.int(at)).filter_map(|id| u32::try_from(id).ok()).collect()
+    });
     let warnings = vocabulary.strays(metadata)?;
     Ok(Parts { inner, prefix, suffix, bos, eos, suppressed, special, template, warnings })
 }
@@ -185,13 +213,15 @@ pub(super) fn parts(metadata: &Metadata, json: Option<&[u8]>) -> Result<Parts> {
 /// The tokenizer of a tokenizer.json beside the file; its tokens must be the file's.
 fn beside(vocabulary: &Vocabulary<'_>, json: &[u8], marked_otherwise: bool) -> Result<Tokenizer> {
     let inner = super::hf::tokenizer(json)?;
-    let other = |what: String| Error::tokenizer(format!("tokenizer.json is of another model than the GGUF file: {what}"));
+    let other =
+        |what: String| Error::tokenizer(format!("tokenizer.json is of another model than the GGUF file: {what}"));
     let known = inner.get_vocab_size(true);
     if known > vocabulary.tokens.len() {
         return Err(other(format!("it has {known} tokens, '{TOKENS}' has {}", vocabulary.tokens.len())));
     }
     for (id, text) in vocabulary.iter() {
-        // What llama.cpp writes of BERT's words are not the words. A model may have more tokens than its tokenizer, by their numbers.
+        // What llama.cpp writes of BERT's words are not the words. A model may have more tokens than its tokenizer, by
+        // their numbers.
         if let Some(token) = inner.id_to_token(id).filter(|token| token != text && !marked_otherwise) {
             return Err(other(format!("token {id} is '{token}' there and '{text}' in '{TOKENS}'")));
         }
@@ -202,7 +232,9 @@ fn beside(vocabulary: &Vocabulary<'_>, json: &[u8], marked_otherwise: bool) -> R
 /// The token to put before or after a text, if the key or else the default says so.
 fn around(metadata: &Metadata, key: &str, default: bool, id: Option<u32>, name: &str) -> Result<Vec<u32>> {
     match (metadata.opt::<bool>(key)?, id) {
-        (Some(true), None) => Err(Error::bad_model(format!("metadata key '{key}' is true, but 'tokenizer.ggml.{name}_token_id' is missing"))),
+        (Some(true), None) => Err(Error::bad_model(format!(
+            "metadata key '{key}' is true, but 'tokenizer.ggml.{name}_token_id' is missing"
+        ))),
         (said, id) => Ok(id.filter(|_| said.unwrap_or(default)).into_iter().collect()),
     }
 }
@@ -228,23 +260,38 @@ fn added_tokens(vocabulary: &Vocabulary<'_>) -> Result<Vec<AddedToken>> {
 }
 
 /// Fills in the vocabulary and builds; merges are checked first, for the crate panics on those longer than any token.
-fn build(builder: BpeBuilder, vocabulary: &Vocabulary<'_>, merges: Vec<(String, String)>, merges_key: &str) -> Result<BPE> {
+fn build(
+    builder: BpeBuilder,
+    vocabulary: &Vocabulary<'_>,
+    merges: Vec<(String, String)>,
+    merges_key: &str,
+) -> Result<BPE> {
     let mut ids = tokenizers::models::bpe::Vocab::default();
     let mut longest = 0;
     for (id, text) in vocabulary.iter() {
         if let Some(first) = ids.insert(text.to_owned(), id) {
-            return Err(Error::bad_model(format!("metadata key '{TOKENS}': tokens {first} and {id} are both '{text}'")));
+            return Err(Error::bad_model(format!(
+                "metadata key '{TOKENS}': tokens {first} and {id} are both '{text}'"
+            )));
         }
         longest = longest.max(text.len());
     }
     if let Some((left, right)) = merges.iter().find(|(left, right)| left.len() + right.len() > longest) {
-        return Err(Error::bad_model(format!("metadata key '{merges_key}': '{left} {right}' makes a token that is not in '{TOKENS}'")));
+        return Err(Error::bad_model(format!(
+            "metadata key '{merges_key}': '{left} {right}' makes a token that is not in '{TOKENS}'"
+        )));
     }
-    // The crate keeps its cache for as long as the thread lives, also when the tokenizer is gone; it saves a tenth of the time.
-    builder.cache_capacity(0).vocab_and_merges(ids, merges).build().map_err(|e| Error::bad_model(format!("metadata key '{merges_key}': {e}")))
+    // The crate keeps its cache for as long as the thread lives, also when the tokenizer is gone; it saves a tenth of
+    // the time.
+    builder
+        .cache_capacity(0)
+        .vocab_and_merges(ids, merges)
+        .build()
+        .map_err(|e| Error::bad_model(format!("metadata key '{merges_key}': {e}")))
 }
 
-/// Byte-level BPE, and whether its family begins texts with the beginning-of-text token and ends them with the separator.
+/// Byte-level BPE, and whether its family begins texts with the beginning-of-text token and ends them with the
+/// separator.
 fn byte_level(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<(Tokenizer, bool, bool)> {
     // Files from before the key existed are of models that were cut as GPT-2 cuts.
     let pre = pre(metadata.opt::<&str>(PRE)?.unwrap_or("gpt-2"))?;
@@ -262,9 +309,11 @@ fn listed_merges(metadata: &Metadata) -> Result<Vec<(String, String)>> {
     for (rank, merge) in metadata.strings(MERGES)?.iter().enumerate() {
         // The sides hold no space, but a side may be one: the separator is never the first character.
         let at = merge.char_indices().skip(1).find(|&(_, c)| c == ' ').map(|(at, _)| at);
-        let (left, right) = at
-            .map(|at| (&merge[..at], &merge[at + 1..]))
-            .ok_or_else(|| Error::bad_model(format!("metadata key '{MERGES}': merge {rank} is '{merge}', not two tokens with a space between")))?;
+        let (left, right) = at.map(|at| (&merge[..at], &merge[at + 1..])).ok_or_else(|| {
+            Error::bad_model(format!(
+                "metadata key '{MERGES}': merge {rank} is '{merge}', not two tokens with a space between"
+            ))
+        })?;
         list.push((left.to_owned(), right.to_owned()));
     }
     Ok(list)
@@ -304,13 +353,16 @@ fn fallback(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<BpeBuild
 
 /// Spaces made visible, with `prefix` one before the text.
 fn visible_spaces(bpe: BPE, prefix: bool) -> Result<Tokenizer> {
-    use tokenizers::decoders::{DecoderWrapper, byte_fallback::ByteFallback, fuse::Fuse, sequence::Sequence, strip::Strip};
+    use tokenizers::decoders::{
+        DecoderWrapper, byte_fallback::ByteFallback, fuse::Fuse, sequence::Sequence, strip::Strip,
+    };
     use tokenizers::normalizers::{NormalizerWrapper, utils::Sequence as Normalizers};
 
     let mut tokenizer = Tokenizer::new(bpe);
     let crate_error = |e: tokenizers::Error| Error::internal(format!("SentencePiece's rules: {e}"));
     let mut normalizers: Vec<NormalizerWrapper> = Vec::new();
-    let mut decoders: Vec<DecoderWrapper> = vec![Replace::new(SPACE, " ").map_err(crate_error)?.into(), ByteFallback::new().into(), Fuse::new().into()];
+    let mut decoders: Vec<DecoderWrapper> =
+        vec![Replace::new(SPACE, " ").map_err(crate_error)?.into(), ByteFallback::new().into(), Fuse::new().into()];
     if prefix {
         normalizers.push(Prepend::new(SPACE.to_owned()).into());
         decoders.push(Strip::new(' ', 1, 0).into());
@@ -334,14 +386,20 @@ fn unigram(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<Tokenizer
     }
     let unknown = match vocabulary.special(metadata, "unknown")? {
         Some((id, _)) => Some(id as usize),
-        None => {
-            vocabulary.iter().map(|(id, _)| Ok((id, vocabulary.kind(id)?))).collect::<Result<Vec<_>>>()?.iter().position(|(_, kind)| *kind == Kind::Unknown)
-        }
+        None => vocabulary
+            .iter()
+            .map(|(id, _)| Ok((id, vocabulary.kind(id)?)))
+            .collect::<Result<Vec<_>>>()?
+            .iter()
+            .position(|(_, kind)| *kind == Kind::Unknown),
     };
-    let pieces = vocabulary.tokens.iter().zip(scores).map(|(text, score)| (text.to_owned(), f64::from(*score))).collect();
-    let model = Unigram::from(pieces, unknown, false).map_err(|e| Error::bad_model(format!("metadata key '{SCORES}': {e}")))?;
+    let pieces =
+        vocabulary.tokens.iter().zip(scores).map(|(text, score)| (text.to_owned(), f64::from(*score))).collect();
+    let model =
+        Unigram::from(pieces, unknown, false).map_err(|e| Error::bad_model(format!("metadata key '{SCORES}': {e}")))?;
     let mut tokenizer = Tokenizer::new(model);
-    let prefix = if metadata.opt::<bool>(ADD_SPACE)?.unwrap_or(true) { PrependScheme::Always } else { PrependScheme::Never };
+    let prefix =
+        if metadata.opt::<bool>(ADD_SPACE)?.unwrap_or(true) { PrependScheme::Always } else { PrependScheme::Never };
     let mut normalizers: Vec<NormalizerWrapper> = Vec::new();
     if let Some(table) = metadata.opt::<&Array>(CHARSMAP)? {
         let bytes: Vec<u8> = (0..table.len()).map_while(|at| table.int(at)).map(|byte| byte as u8).collect();
@@ -354,14 +412,17 @@ fn unigram(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<Tokenizer
         normalizers.push(runs.map_err(|e| Error::internal(format!("runs of spaces: {e}")))?.into());
     }
     if !normalizers.is_empty() {
-        tokenizer.with_normalizer(Some(Normalizers::new(normalizers))).map_err(|e| Error::internal(format!("normalizer: {e}")))?;
+        tokenizer
+            .with_normalizer(Some(Normalizers::new(normalizers)))
+            .map_err(|e| Error::internal(format!("normalizer: {e}")))?;
     }
     tokenizer.with_pre_tokenizer(Some(Metaspace::new('▁', prefix, true)));
     tokenizer.with_decoder(Some(Metaspace::new('▁', prefix, true)));
     Ok(tokenizer)
 }
 
-/// WordPiece: words cut greedily from the left. llama.cpp marks words' beginnings, where BERT marks what continues them.
+/// WordPiece: words cut greedily from the left. llama.cpp marks words' beginnings, where BERT marks what continues
+/// them.
 fn word_piece(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<Tokenizer> {
     use tokenizers::decoders::wordpiece::WordPiece as Decoder;
     use tokenizers::models::wordpiece::WordPiece;
@@ -383,9 +444,15 @@ fn word_piece(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<Tokeni
     if !ids.contains_key(unknown) {
         return Err(Error::bad_model(format!("metadata key '{TOKENS}' has no token '{unknown}' for what is unknown")));
     }
-    let model = WordPiece::builder().vocab(ids).unk_token(unknown.to_owned()).build().map_err(|e| Error::bad_model(format!("metadata key '{TOKENS}': {e}")))?;
+    let model = WordPiece::builder()
+        .vocab(ids)
+        .unk_token(unknown.to_owned())
+        .build()
+        .map_err(|e| Error::bad_model(format!("metadata key '{TOKENS}': {e}")))?;
     let mut tokenizer = Tokenizer::new(model);
-    tokenizer.with_normalizer(Some(BertNormalizer::default())).map_err(|e| Error::internal(format!("normalizer: {e}")))?;
+    tokenizer
+        .with_normalizer(Some(BertNormalizer::default()))
+        .map_err(|e| Error::internal(format!("normalizer: {e}")))?;
     tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
     tokenizer.with_decoder(Some(Decoder::default()));
     Ok(tokenizer)

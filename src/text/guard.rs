@@ -1,8 +1,9 @@
-//! Keeps what people and tools write from being read as marks of a chat template: text that spells a control token stays text.
+//! Keeps what people and tools write from being read as marks of a chat template: text that spells a control token
+//! stays text.
 //!
-//! Before a conversation is rendered, a mark is put into each control token that a message spells, so that none is spelled any more; the tokenizer
-//! takes the marks away behind the place where it looks for such tokens ([`super::Tokenizer::encode_guarded`]). What the template writes itself has no
-//! mark.
+//! Before a conversation is rendered, a mark is put into each control token that a message spells, so that none is
+//! spelled any more; the tokenizer takes the marks away behind the place where it looks for such tokens
+//! ([`super::Tokenizer::encode_guarded`]). What the template writes itself has no mark.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -71,19 +72,29 @@ impl Guard {
 
     fn finder(&self) -> Result<&AhoCorasick> {
         let finder = self.finder.get_or_init(|| AhoCorasick::new(&self.names).ok());
-        finder.as_ref().ok_or_else(|| Error::internal(format!("{} control tokens cannot be looked for", self.names.len())))
+        finder
+            .as_ref()
+            .ok_or_else(|| Error::internal(format!("{} control tokens cannot be looked for", self.names.len())))
     }
 
-    /// Puts marks into a conversation, tools and the documents among further variables, and gives the mark: none where none is needed.
+    /// Puts marks into a conversation, tools and the documents among further variables, and gives the mark: none where
+    /// none is needed.
     ///
     /// # Errors
     /// `BAD_OPTION` where the conversation has all characters in it that could be marks.
-    pub fn mark(&self, messages: &mut Cow<'_, Value>, tools: &mut Option<Cow<'_, Value>>, extra: &mut Cow<'_, Map<String, Value>>) -> Result<Option<char>> {
+    pub fn mark(
+        &self,
+        messages: &mut Cow<'_, Value>,
+        tools: &mut Option<Cow<'_, Value>>,
+        extra: &mut Cow<'_, Map<String, Value>>,
+    ) -> Result<Option<char>> {
         let finder = self.finder()?;
         let documents = extra.get("documents");
         let mut spelled = false;
         let mut used = String::new();
-        for given in messages.as_array().into_iter().flatten().filter_map(foreign).chain(tools.as_deref()).chain(documents) {
+        for given in
+            messages.as_array().into_iter().flatten().filter_map(foreign).chain(tools.as_deref()).chain(documents)
+        {
             see_texts(given, &mut |text| {
                 spelled = spelled || self.needs_marks(finder, text);
                 used.extend(text.chars().filter(|c| is_mark(*c)));
@@ -93,14 +104,22 @@ impl Guard {
             return Ok(None);
         }
         let Some(mark) = MARKS.into_iter().find(|mark| !used.contains(*mark)) else {
-            return Err(Error::bad_option("the messages hold every noncharacter from U+FDD0 to U+FDEF; leave one of them out"));
+            return Err(Error::bad_option(
+                "the messages hold every noncharacter from U+FDD0 to U+FDEF; leave one of them out",
+            ));
         };
         let mut put = |text: &mut String| {
             if self.needs_marks(finder, text) {
                 *text = self.marked(finder, text, mark);
             }
         };
-        messages.to_mut().as_array_mut().into_iter().flatten().filter_map(foreign_mut).for_each(|given| each_text(given, &mut put));
+        messages
+            .to_mut()
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+            .filter_map(foreign_mut)
+            .for_each(|given| each_text(given, &mut put));
         tools.as_mut().into_iter().for_each(|tools| each_text(tools.to_mut(), &mut put));
         if documents.is_some() {
             extra.to_mut().get_mut("documents").into_iter().for_each(|documents| each_text(documents, &mut put));
@@ -115,9 +134,11 @@ impl Guard {
 
     /// A text with marks.
     fn marked(&self, finder: &AhoCorasick, text: &str, mark: char) -> String {
-        // Behind the first character of each, also where they overlap; and at the end, where what follows could complete one.
+        // Behind the first character of each, also where they overlap; and at the end, where what follows could
+        // complete one.
         let behind = |start: usize| start + text[start..].chars().next().map_or(0, char::len_utf8);
-        let mut places: BTreeSet<usize> = finder.find_overlapping_iter(text).map(|found| behind(found.start())).collect();
+        let mut places: BTreeSet<usize> =
+            finder.find_overlapping_iter(text).map(|found| behind(found.start())).collect();
         if self.may_begin_at_the_end_of(text) {
             places.insert(text.len());
         }
@@ -136,7 +157,8 @@ impl Guard {
         }
     }
 
-    /// Whether the last characters are the beginning of a control token, but for one that is whole. Of a word they are none: templates compare words.
+    /// Whether the last characters are the beginning of a control token, but for one that is whole. Of a word they are
+    /// none: templates compare words.
     fn may_begin_at_the_end_of(&self, text: &str) -> bool {
         let ends = text.char_indices().rev().map(|(at, _)| &text[at..]).take_while(|end| end.len() < self.longest);
         !is_word(text) && ends.into_iter().any(|end| self.begins(end))
@@ -154,7 +176,8 @@ fn is_word(text: &str) -> bool {
     text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
-/// What of a message its model has not said: of the assistant's own its calls, for templates look for the end of thoughts in its text.
+/// What of a message its model has not said: of the assistant's own its calls, for templates look for the end of
+/// thoughts in its text.
 fn foreign(message: &Value) -> Option<&Value> {
     if is_of_assistant(message) { message.get("tool_calls") } else { Some(message) }
 }

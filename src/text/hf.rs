@@ -25,7 +25,10 @@ pub(super) fn tokenizer(json: &[u8]) -> Result<Tokenizer> {
         // The crate numbers added tokens itself and only logs where that differs from the file, say after a gap.
         let id = inner.token_to_id(&token.content);
         if id != Some(token.id) {
-            return Err(Error::tokenizer(format!("{FILE}: added token '{}' has id {}, but loads as {id:?}", token.content, token.id)));
+            return Err(Error::tokenizer(format!(
+                "{FILE}: added token '{}' has id {}, but loads as {id:?}",
+                token.content, token.id
+            )));
         }
     }
     // Truncation and padding of the saved file; transformers resets them on every call too.
@@ -40,14 +43,17 @@ pub(super) fn parts(metadata: &HfMetadata, files: &TokenizerFiles) -> Result<Par
     let id_of = |name: &str| special.get(name).and_then(|text| inner.token_to_id(text));
     let bos = id_of("bos_token").or_else(|| first_id(&metadata.config, "bos_token_id"));
     let mut eos = Vec::new();
-    for (file, object) in [("generation_config.json", metadata.generation_config.as_ref()), ("config.json", Some(&metadata.config))] {
+    for (file, object) in
+        [("generation_config.json", metadata.generation_config.as_ref()), ("config.json", Some(&metadata.config))]
+    {
         if let Some(value) = object.and_then(|o| o.get("eos_token_id")) {
             eos.extend(ids(file, "eos_token_id", value)?);
         }
     }
     eos.extend(id_of("eos_token"));
     let suppressed = metadata.generation_config.as_ref().and_then(|o| o.get("suppress_tokens"));
-    let suppressed = suppressed.map_or(Ok(Vec::new()), |value| ids("generation_config.json", "suppress_tokens", value))?;
+    let suppressed =
+        suppressed.map_or(Ok(Vec::new()), |value| ids("generation_config.json", "suppress_tokens", value))?;
     let template = TemplateSource::of_folder(metadata, files)?.map(|t| t.text().to_owned());
     let known = |id: &u32| inner.id_to_token(*id).is_some();
     let stray = |id: &u32| format!("eos_token_id names token {id}, which tokenizer.json does not have: it is not used");

@@ -1,4 +1,5 @@
-//! What has to be checked in tokenizer.json before the `tokenizers` crate reads it, in one pass that keeps no vocabulary.
+//! What has to be checked in tokenizer.json before the `tokenizers` crate reads it, in one pass that keeps no
+//! vocabulary.
 
 use std::fmt;
 
@@ -52,8 +53,8 @@ struct Merges {
     shortest_right: Option<usize>,
 }
 
-/// Reads the outline. The crate's BPE copies each merge into a buffer of the longest token's size, unchecked; a merge that
-/// makes a longer one would panic.
+/// Reads the outline. The crate's BPE copies each merge into a buffer of the longest token's size, unchecked; a merge
+/// that makes a longer one would panic.
 pub(super) fn read(json: &[u8]) -> Result<Outline> {
     let outline: Outline = serde_json::from_slice(json).map_err(|e| Error::tokenizer(e.to_string()))?;
     if let Some(normalizer) = &outline.normalizer {
@@ -75,7 +76,9 @@ fn check_tables(component: &Value) -> Result<()> {
     match component {
         Value::Object(map) => {
             if let Some(text) = map.get("precompiled_charsmap").and_then(Value::as_str) {
-                charsmap::check(&base64::decode(text).map_err(|e| Error::tokenizer(format!("precompiled_charsmap: {e}")))?)?;
+                charsmap::check(
+                    &base64::decode(text).map_err(|e| Error::tokenizer(format!("precompiled_charsmap: {e}")))?,
+                )?;
             }
             map.values().try_for_each(check_tables)
         }
@@ -172,11 +175,13 @@ impl<'de> Deserialize<'de> for Merge {
                 if text.starts_with("#version") {
                     return Ok(Merge { left: 0, right: 0 });
                 }
-                let (left, right) = text.split_once(' ').ok_or_else(|| E::custom(format!("merge '{text}' has no space")))?;
+                let (left, right) =
+                    text.split_once(' ').ok_or_else(|| E::custom(format!("merge '{text}' has no space")))?;
                 Ok(Merge { left: left.len(), right: right.len() })
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Merge, A::Error> {
-                let mut side = || seq.next_element_seed(Length)?.ok_or_else(|| A::Error::custom("a merge needs two sides"));
+                let mut side =
+                    || seq.next_element_seed(Length)?.ok_or_else(|| A::Error::custom("a merge needs two sides"));
                 let merge = Merge { left: side()?, right: side()? };
                 match seq.next_element::<IgnoredAny>()? {
                     Some(_) => Err(A::Error::custom("a merge has more than two sides")),

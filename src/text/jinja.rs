@@ -1,4 +1,5 @@
-//! What Jinja has and minijinja has otherwise or not at all: parameters of filters and tests by name and by position, further filters, `cycler`, `joiner`.
+//! What Jinja has and minijinja has otherwise or not at all: parameters of filters and tests by name and by position,
+//! further filters, `cycler`, `joiner`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -99,7 +100,8 @@ fn bound(name: &str, parameters: &[&str], takes: Takes, mut args: Vec<Value>) ->
             args.extend(given.into_iter().take(count).map(Option::unwrap_or_default));
         }
         Names => {
-            let kwargs: Kwargs = parameters.iter().zip(given).filter_map(|(name, value)| Some(((*name).to_owned(), value?))).collect();
+            let kwargs: Kwargs =
+                parameters.iter().zip(given).filter_map(|(name, value)| Some(((*name).to_owned(), value?))).collect();
             args.push(kwargs.into());
         }
     }
@@ -111,7 +113,14 @@ pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
     for (name, filter) in [
         ("center", center as fn(&Value, &[Value]) -> Result<Value, Error>),
         ("truncate", truncate),
-        ("wordcount", |value, _| Ok(Value::from(to_string(value).split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).count()))),
+        ("wordcount", |value, _| {
+            Ok(Value::from(
+                to_string(value)
+                    .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+                    .filter(|word| !word.is_empty())
+                    .count(),
+            ))
+        }),
     ] {
         let budget = budget.clone();
         environment.add_filter(name, move |args: Rest<ValueOrKwargs>| -> Result<Value, Error> {
@@ -127,12 +136,13 @@ pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
     });
     environment.add_filter("map", map);
     for name in ["e", "escape", "forceescape"] {
-        environment.add_filter(
-            name,
-            move |value: &Value| {
-                if value.is_safe() && name != "forceescape" { value.clone() } else { Value::from_safe_string(escape(&to_string(value))) }
-            },
-        );
+        environment.add_filter(name, move |value: &Value| {
+            if value.is_safe() && name != "forceescape" {
+                value.clone()
+            } else {
+                Value::from_safe_string(escape(&to_string(value)))
+            }
+        });
     }
     environment.add_function("cycler", |items: Rest<Value>| -> Result<Value, Error> {
         if items.is_empty() {
@@ -145,18 +155,36 @@ pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
         // The value of a filter stands where a function has none.
         let args = [vec![Value::default()], args.into_values()].concat();
         let between = bound("joiner", &["sep"], Positions, args)?.into_iter().nth(1);
-        Ok(Value::from_object(Joiner { between: between.unwrap_or_else(|| Value::from(", ")), used: AtomicBool::new(false) }))
+        Ok(Value::from_object(Joiner {
+            between: between.unwrap_or_else(|| Value::from(", ")),
+            used: AtomicBool::new(false),
+        }))
     });
     for (name, parameter, test) in [
         ("sameas", "other", Value::from_function(tests::is_sameas)),
-        ("divisibleby", "num", Value::from_function(|a: &Value, b: &Value| numbers("%", a, b).map(|()| tests::is_divisibleby(a, b)))),
-        ("in", "seq", Value::from_function(|state: &State, a: &Value, b: &Value| may_be_in(a, b).and_then(|()| tests::is_in(state, a, b)))),
+        (
+            "divisibleby",
+            "num",
+            Value::from_function(|a: &Value, b: &Value| numbers("%", a, b).map(|()| tests::is_divisibleby(a, b))),
+        ),
+        (
+            "in",
+            "seq",
+            Value::from_function(|state: &State, a: &Value, b: &Value| {
+                may_be_in(a, b).and_then(|()| tests::is_in(state, a, b))
+            }),
+        ),
     ] {
         environment.add_test(name, move |state: &mut State, args: Rest<ValueOrKwargs>| -> Result<bool, Error> {
             Ok(test.call(state, &bound(name, &[parameter], Positions, args.into_values())?)?.is_true())
         });
     }
-    for (names, operator) in [(["lt", "lessthan", "<"], "<"), (["le", "le", "<="], "<="), (["gt", "greaterthan", ">"], ">"), (["ge", "ge", ">="], ">=")] {
+    for (names, operator) in [
+        (["lt", "lessthan", "<"], "<"),
+        (["le", "le", "<="], "<="),
+        (["gt", "greaterthan", ">"], ">"),
+        (["ge", "ge", ">="], ">="),
+    ] {
         for name in names {
             environment.add_test(name, move |a: &Value, b: &Value| ordered(operator, a, b));
         }
@@ -174,7 +202,9 @@ pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
             Ok(f64::try_from(whole(value))?.rem_euclid(2.0) == f64::from(rest))
         });
     }
-    environment.add_test("callable", |value: &Value| value.kind() == ValueKind::Plain && value.as_object().is_some_and(|object| !object.is::<Cycler>()));
+    environment.add_test("callable", |value: &Value| {
+        value.kind() == ValueKind::Plain && value.as_object().is_some_and(|object| !object.is::<Cycler>())
+    });
 }
 
 fn is_number(value: &Value) -> bool {
@@ -187,13 +217,25 @@ fn whole(value: &Value) -> Value {
 }
 
 fn numbers(operator: &str, a: &Value, b: &Value) -> Result<(), Error> {
-    if is_number(a) && is_number(b) { Ok(()) } else { Err(wrong(format!("{operator} is not for {} and {}", a.kind(), b.kind()))) }
+    if is_number(a) && is_number(b) {
+        Ok(())
+    } else {
+        Err(wrong(format!("{operator} is not for {} and {}", a.kind(), b.kind())))
+    }
 }
 
 /// Whether `a in b` may be asked. Python finds nothing but texts in texts.
 pub(super) fn may_be_in(a: &Value, b: &Value) -> Result<(), Error> {
     let texts = b.as_str().is_none() || a.as_str().is_some();
-    let holds = matches!(b.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Iterable | ValueKind::Undefined | ValueKind::Plain);
+    let holds = matches!(
+        b.kind(),
+        ValueKind::String
+            | ValueKind::Seq
+            | ValueKind::Map
+            | ValueKind::Iterable
+            | ValueKind::Undefined
+            | ValueKind::Plain
+    );
     if texts && holds { Ok(()) } else { Err(wrong(format!("a {} cannot be in a {}", a.kind(), b.kind()))) }
 }
 
@@ -238,17 +280,29 @@ fn compared(a: &Value, b: &Value) -> Option<Option<std::cmp::Ordering>> {
 pub(super) fn check(name: &str, args: &[Value]) -> Result<(), Error> {
     let of = &args[0];
     match name {
-        "batch" | "slice" | "list" | "sort" | "unique" | "sum" | "join" | "first" | "last" | "reverse" | "groupby" | "min" | "max" | "length" | "count"
+        "batch" | "slice" | "list" | "sort" | "unique" | "sum" | "join" | "first" | "last" | "reverse" | "groupby"
+        | "min" | "max" | "length" | "count"
             if of.is_none() || is_number(of) =>
         {
             Err(wrong(format!("{name}: a {} has no items", of.kind())))
         }
-        "dictsort" if args.last().and_then(|named| named.get_attr("by").ok()).is_some_and(|by| by.as_str() == Some("value")) => {
+        "dictsort"
+            if args
+                .last()
+                .and_then(|named| named.get_attr("by").ok())
+                .is_some_and(|by| by.as_str() == Some("value")) =>
+        {
             let values = of.try_iter()?.map(|key| of.get_item(&key)).collect::<Result<Vec<_>, _>>()?;
             values.windows(2).try_for_each(|pair| ordered("<", &pair[0], &pair[1]).map(drop))
         }
-        "unique" if !args.last().is_some_and(|named| named.is_kwargs() && named.get_attr("attribute").is_ok_and(|name| !name.is_undefined())) => {
-            let whole = of.try_iter()?.find(|item| matches!(item.kind(), ValueKind::Map) || item.kind() == ValueKind::Seq && !item.is_tuple());
+        "unique"
+            if !args.last().is_some_and(|named| {
+                named.is_kwargs() && named.get_attr("attribute").is_ok_and(|name| !name.is_undefined())
+            }) =>
+        {
+            let whole = of.try_iter()?.find(|item| {
+                matches!(item.kind(), ValueKind::Map) || item.kind() == ValueKind::Seq && !item.is_tuple()
+            });
             whole.map_or(Ok(()), |item| Err(wrong(format!("unique: a {} is not told apart", item.kind()))))
         }
         "indent" if of.as_str().is_none() => Err(wrong(format!("indent: a {} has no lines", of.kind()))),
@@ -275,9 +329,15 @@ pub(super) fn instead(name: &str, args: &[Value]) -> Option<Value> {
     let of = &args[0];
     match name {
         // Jinja tests the value's truth first: for none and 0 it gives an empty list.
-        "map" | "select" | "reject" | "selectattr" | "rejectattr" if (of.is_none() || is_number(of)) && !of.is_true() => Some(Value::from(Vec::<Value>::new())),
+        "map" | "select" | "reject" | "selectattr" | "rejectattr"
+            if (of.is_none() || is_number(of)) && !of.is_true() =>
+        {
+            Some(Value::from(Vec::<Value>::new()))
+        }
         "abs" if of.kind() == ValueKind::Bool => Some(whole(of)),
-        "round" => rounded(&[&[whole(of)], &args[1..]].concat()).or_else(|| (of.kind() == ValueKind::Bool).then(|| whole(of))),
+        "round" => {
+            rounded(&[&[whole(of)], &args[1..]].concat()).or_else(|| (of.kind() == ValueKind::Bool).then(|| whole(of)))
+        }
         "last" if of.kind() == ValueKind::Map => of.try_iter().ok()?.last(),
         "reverse" if of.kind() == ValueKind::Map => {
             let mut keys: Vec<Value> = of.try_iter().ok()?.collect();
@@ -312,17 +372,25 @@ fn truncate(value: &Value, args: &[Value]) -> Result<Value, Error> {
     let number = |n: usize, default: usize| match given(n) {
         None => Ok(default),
         Some(value) if value.is_none() && n == 3 => Ok(default),
-        Some(value) => value.as_usize().ok_or_else(|| wrong("truncate: length and leeway should be whole numbers from 0 on".to_owned())),
+        Some(value) => value
+            .as_usize()
+            .ok_or_else(|| wrong("truncate: length and leeway should be whole numbers from 0 on".to_owned())),
     };
     let (length, leeway) = (number(0, 255)?, number(3, 5)?);
     let end = given(2).map_or("...".to_owned(), to_string);
-    let room = length.checked_sub(end.chars().count()).ok_or_else(|| wrong(format!("truncate: expected length >= {}, got {length}", end.chars().count())))?;
+    let room = length
+        .checked_sub(end.chars().count())
+        .ok_or_else(|| wrong(format!("truncate: expected length >= {}, got {length}", end.chars().count())))?;
     if value.is_undefined() || value.len().is_some_and(|len| len <= length.saturating_add(leeway)) {
         return Ok(value.clone());
     }
     let text = value.as_str().ok_or_else(|| wrong(format!("truncate: a {} cannot be cut", value.kind())))?;
     let cut: String = text.chars().take(room).collect();
-    let cut = if given(1).is_some_and(Value::is_true) { &cut } else { cut.rsplit_once(' ').map_or(cut.as_str(), |(before, _)| before) };
+    let cut = if given(1).is_some_and(Value::is_true) {
+        &cut
+    } else {
+        cut.rsplit_once(' ').map_or(cut.as_str(), |(before, _)| before)
+    };
     Ok(Value::from(format!("{cut}{end}")))
 }
 
@@ -342,7 +410,9 @@ fn urlencode(value: &Value) -> Result<Value, Error> {
     };
     let pair = |key: &Value, value: &Value| format!("{}={}", quote(key, true), quote(value, true));
     let pairs = match value.kind() {
-        ValueKind::Map => value.try_iter()?.map(|key| Ok(pair(&key, &value.get_item(&key)?))).collect::<Result<Vec<_>, Error>>()?,
+        ValueKind::Map => {
+            value.try_iter()?.map(|key| Ok(pair(&key, &value.get_item(&key)?))).collect::<Result<Vec<_>, Error>>()?
+        }
         ValueKind::Seq | ValueKind::Iterable => {
             let two = |item: &Value| item.len() == Some(2) && item.as_str().is_none();
             if !value.try_iter()?.all(|item| two(&item)) {

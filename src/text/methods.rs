@@ -51,7 +51,8 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
         }
         "casefold" => Ok(Value::from(text.to_lowercase())),
         "swapcase" => {
-            let swap = |c: char| if c.is_uppercase() { c.to_lowercase().to_string() } else { c.to_uppercase().to_string() };
+            let swap =
+                |c: char| if c.is_uppercase() { c.to_lowercase().to_string() } else { c.to_uppercase().to_string() };
             Ok(Value::from(text.chars().map(swap).collect::<String>()))
         }
         _ => pycompat::unknown_method_callback(state, value, method, args),

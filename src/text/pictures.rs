@@ -1,4 +1,5 @@
-//! Pictures in messages: while a chat template renders a conversation a mark stands where each picture is, and afterwards the tokens that a model has there.
+//! Pictures in messages: while a chat template renders a conversation a mark stands where each picture is, and
+//! afterwards the tokens that a model has there.
 
 use serde_json::{Value, json};
 
@@ -16,7 +17,8 @@ const PYTHONS: &str = "{'type': 'text'";
 /// How a conversation with marks is given to a chat template.
 #[derive(Clone, Copy)]
 enum How<'a> {
-    /// Content is a list: pictures are parts of their own type, for which the template prints this, and behind each of them is a mark.
+    /// Content is a list: pictures are parts of their own type, for which the template prints this, and behind each of
+    /// them is a mark.
     Typed(&'a str),
     /// Content is a list of texts, of which some are marks.
     Listed,
@@ -40,13 +42,19 @@ fn is_picture(part: &Value) -> bool {
     part["type"].as_str().is_some_and(|kind| PICTURES.contains(&kind))
 }
 
-/// The prompt of a conversation that has pictures; `words` are what stands for each of them, in tokens' names. `render` is the chat template; where it does
-/// not print pictures alone, but goes by parts' types elsewhere too, `printed` is what it prints for one.
+/// The prompt of a conversation that has pictures; `words` are what stands for each of them, in tokens' names. `render`
+/// is the chat template; where it does not print pictures alone, but goes by parts' types elsewhere too, `printed` is
+/// what it prints for one.
 ///
 /// # Errors
-/// `BAD_OPTION` for a part that is neither text nor a picture, and for pictures in what the assistant has said; `TEMPLATE` where the template leaves a picture
-/// out or moves it.
-pub fn render(messages: &Value, words: &[String], printed: Option<&str>, render: impl Fn(&Value) -> Result<Guarded>) -> Result<Guarded> {
+/// `BAD_OPTION` for a part that is neither text nor a picture, and for pictures in what the assistant has said;
+/// `TEMPLATE` where the template leaves a picture out or moves it.
+pub fn render(
+    messages: &Value,
+    words: &[String],
+    printed: Option<&str>,
+    render: impl Fn(&Value) -> Result<Guarded>,
+) -> Result<Guarded> {
     // A template takes content as a list of parts, or as one text.
     let whole = |marked: &Marked, prompt: &Guarded| {
         let text = prompt.text();
@@ -65,32 +73,49 @@ pub fn render(messages: &Value, words: &[String], printed: Option<&str>, render:
             Err(e) => failure = failure.or(Some(e)),
         }
     }
-    Err(failure.unwrap_or_else(|| Error::template("the chat template does not put each picture where the message has it; use another template")))
+    Err(failure.unwrap_or_else(|| {
+        Error::template("the chat template does not put each picture where the message has it; use another template")
+    }))
 }
 
 /// Puts a mark in place of each picture, or behind it.
 fn mark(messages: &Value, how: How<'_>) -> Result<Marked> {
     let written = messages.to_string();
     let Some(mark) = MARKS.into_iter().find(|mark| !written.contains(*mark)) else {
-        return Err(Error::bad_option("the messages hold every noncharacter from U+FDD0 to U+FDEF; leave one of them out"));
+        return Err(Error::bad_option(
+            "the messages hold every noncharacter from U+FDD0 to U+FDEF; leave one of them out",
+        ));
     };
     let mut messages = messages.clone();
     for message in messages.as_array_mut().into_iter().flatten() {
         let Some(parts) = message["content"].as_array().filter(|parts| parts.iter().any(is_picture)) else { continue };
         if message["role"] == "assistant" {
-            return Err(Error::bad_option("a picture in a message of the assistant: pictures are read from users and tools"));
+            return Err(Error::bad_option(
+                "a picture in a message of the assistant: pictures are read from users and tools",
+            ));
         }
         let mark = mark.to_string();
         let texts = parts.iter().map(|part| match part["type"].as_str() {
             _ if is_picture(part) => Ok(mark.as_str()),
-            Some(kind) if TEXTS.contains(&kind) => part["text"].as_str().ok_or_else(|| Error::bad_option("a part of type text has no text")),
-            _ => Err(Error::bad_option(format!("a part of type {} beside a picture; this version reads text and image_url", part["type"]))),
+            Some(kind) if TEXTS.contains(&kind) => {
+                part["text"].as_str().ok_or_else(|| Error::bad_option("a part of type text has no text"))
+            }
+            _ => Err(Error::bad_option(format!(
+                "a part of type {} beside a picture; this version reads text and image_url",
+                part["type"]
+            ))),
         });
         let texts = texts.collect::<Result<Vec<_>>>()?;
         let typed = matches!(how, How::Typed(_));
         let picture = |text: &str| (typed && text == mark).then(|| json!({ "type": "image" }));
-        let parts = || texts.iter().flat_map(|text| picture(text).into_iter().chain([json!({ "type": "text", "text": text })])).collect::<Vec<_>>();
-        message["content"] = if matches!(how, How::Joined) { Value::String(texts.concat()) } else { Value::Array(parts()) };
+        let parts = || {
+            texts
+                .iter()
+                .flat_map(|text| picture(text).into_iter().chain([json!({ "type": "text", "text": text })]))
+                .collect::<Vec<_>>()
+        };
+        message["content"] =
+            if matches!(how, How::Joined) { Value::String(texts.concat()) } else { Value::Array(parts()) };
     }
     Ok(Marked { messages, mark })
 }
@@ -123,7 +148,12 @@ impl Guarded {
 
 impl ChatTemplate {
     /// A prompt in which nothing is guarded: what messages spell is read as these tokens.
-    pub fn render_unguarded(&self, messages: &Value, tools: Option<&Value>, extra: &serde_json::Map<String, Value>) -> Result<Guarded> {
+    pub fn render_unguarded(
+        &self,
+        messages: &Value,
+        tools: Option<&Value>,
+        extra: &serde_json::Map<String, Value>,
+    ) -> Result<Guarded> {
         Ok(Guarded::new(self.render(messages, tools, extra, true)?, None))
     }
 }

@@ -70,7 +70,9 @@ impl Pieces {
         let vocab = tokenizer.get_vocab(true);
         let Some(&last) = vocab.values().max() else { return Err(Error::tokenizer("the vocabulary is empty")) };
         if last > MAX_ID {
-            return Err(Error::tokenizer(format!("the vocabulary holds token id {last}; ids up to {MAX_ID} are allowed")));
+            return Err(Error::tokenizer(format!(
+                "the vocabulary holds token id {last}; ids up to {MAX_ID} are allowed"
+            )));
         }
         drop(vocab);
         let added = tokenizer.get_added_tokens_decoder();
@@ -89,7 +91,10 @@ impl Pieces {
                 }
                 None => Kind::Absent,
             });
-            ends.push(u32::try_from(bytes.len()).map_err(|_| Error::tokenizer("the vocabulary holds more than 4 GiB of text"))?);
+            ends.push(
+                u32::try_from(bytes.len())
+                    .map_err(|_| Error::tokenizer("the vocabulary holds more than 4 GiB of text"))?,
+            );
         }
         Ok(Self { bytes, ends, kinds, rules })
     }
@@ -177,10 +182,14 @@ impl Rules {
             Decoder::ByteFallback if !*fused => self.byte_fallback = true,
             Decoder::Fuse => *fused = true,
             // After ByteFallback a pattern could match what bytes make, across tokens.
-            Decoder::Replace { pattern: Pattern::String(pattern), content } if !*fused && !self.byte_fallback && !pattern.is_empty() => {
+            Decoder::Replace { pattern: Pattern::String(pattern), content }
+                if !*fused && !self.byte_fallback && !pattern.is_empty() =>
+            {
                 self.replace.push((pattern, content));
             }
-            Decoder::Strip { content, start, stop: 0 } if *fused && self.strip.is_none() => self.strip = Some((content, start)),
+            Decoder::Strip { content, start, stop: 0 } if *fused && self.strip.is_none() => {
+                self.strip = Some((content, start))
+            }
             Decoder::Metaspace { replacement, prepend_scheme } if *self == Self::default() => {
                 self.replace.push((replacement.to_string(), " ".into()));
                 self.first_without_spaces = prepend_scheme != "never";
@@ -261,7 +270,10 @@ mod tests {
         for c in alphabet {
             let byte = byte_of(c).expect("every character of the alphabet is a byte");
             assert!(!std::mem::replace(&mut seen[byte as usize], true));
-            let text = tokenizers::decoders::byte_level::ByteLevel::default().decode_chain(vec![c.to_string()]).unwrap().concat();
+            let text = tokenizers::decoders::byte_level::ByteLevel::default()
+                .decode_chain(vec![c.to_string()])
+                .unwrap()
+                .concat();
             assert_eq!(text, String::from_utf8_lossy(&[byte]));
         }
         assert_eq!(byte_of(' '), None);

@@ -1,6 +1,7 @@
 //! What `tokenizer.ggml.pre` stands for: how text is cut before byte-level BPE sees it.
 //!
-//! GGUF names the pre-tokenizer and leaves its rules to the reader. The patterns are those of the models' own tokenizer.json.
+//! GGUF names the pre-tokenizer and leaves its rules to the reader. The patterns are those of the models' own
+//! tokenizer.json.
 
 use tokenizers::normalizers::unicode::NFC;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
@@ -13,22 +14,23 @@ use tokenizers::tokenizer::SplitDelimiterBehavior;
 use crate::error::{Error, Result};
 
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const QWEN2: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const JAIS2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}";
-const DEEPSEEK3: &str =
-    r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
+const DEEPSEEK3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
 /// GPT-4o's, with each digit by itself.
 const YOUTU: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const KIMI: &str = r"\p{Han}+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const BAILING: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
-const SEED: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+";
-const EXAONE_MOE: &str =
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+";
+const BAILING: &str =
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
+const SEED: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+";
+const EXAONE_MOE: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+";
 /// Digits in threes, from the right.
 const THREES: &str = r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))";
 const WORDS: &str = r" ?[^(\s|.,!?…。，、।۔،)]+";
@@ -63,7 +65,8 @@ struct Family {
 }
 
 impl Family {
-    const PLAIN: Self = Self { names: &[], cuts: &[Gpt2], nfc: false, ignore_merges: false, add_bos: false, add_sep: false };
+    const PLAIN: Self =
+        Self { names: &[], cuts: &[Gpt2], nfc: false, ignore_merges: false, add_bos: false, add_sep: false };
 }
 
 /// The names are llama.cpp's.
@@ -91,14 +94,39 @@ const FAMILIES: &[Family] = &[
     },
     Family { names: &["jina-v1-en", "jina-v2-code", "roberta-bpe"], add_sep: true, ..Family::PLAIN },
     // What llama.cpp does where a file names nothing that it knows.
-    Family { names: &["default"], cuts: &[Pattern(r"[\p{P}\$\+<=>\^~\|]+"), Pattern(GPT2), Pattern(r"\p{N}+"), Pattern("[0-9][0-9][0-9]")], ..Family::PLAIN },
     Family {
-        names: &["smollm", "starcoder", "refact", "command-r", "cohere2_moe", "codeshell", "exaone", "minerva-7b", "mellum2"],
+        names: &["default"],
+        cuts: &[Pattern(r"[\p{P}\$\+<=>\^~\|]+"), Pattern(GPT2), Pattern(r"\p{N}+"), Pattern("[0-9][0-9][0-9]")],
+        ..Family::PLAIN
+    },
+    Family {
+        names: &[
+            "smollm",
+            "starcoder",
+            "refact",
+            "command-r",
+            "cohere2_moe",
+            "codeshell",
+            "exaone",
+            "minerva-7b",
+            "mellum2",
+        ],
         cuts: &[DIGITS, Gpt2],
         ..Family::PLAIN
     },
     Family {
-        names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "laguna", "jina-v5-nano"],
+        names: &[
+            "llama-bpe",
+            "llama3",
+            "llama-v3",
+            "falcon3",
+            "falcon-h1",
+            "pixtral",
+            "midm-2.0",
+            "lfm2",
+            "laguna",
+            "jina-v5-nano",
+        ],
         cuts: &[Pattern(LLAMA3)],
         ignore_merges: true,
         add_bos: true,
@@ -107,7 +135,11 @@ const FAMILIES: &[Family] = &[
     Family { names: &["dbrx", "smaug-bpe", "glm4", "chatglm-bpe"], cuts: &[Pattern(LLAMA3)], ..Family::PLAIN },
     Family { names: &["jais-2"], cuts: &[Pattern(JAIS2)], ..Family::PLAIN },
     Family { names: &["qwen2", "deepseek-r1-qwen", "f2llmv2"], cuts: &[Pattern(QWEN2)], nfc: true, ..Family::PLAIN },
-    Family { names: &["stablelm2", "kormo", "openpangu", "megrez", "hunyuan", "solar-open", "grok-2"], cuts: &[Pattern(QWEN2)], ..Family::PLAIN },
+    Family {
+        names: &["stablelm2", "kormo", "openpangu", "megrez", "hunyuan", "solar-open", "grok-2"],
+        cuts: &[Pattern(QWEN2)],
+        ..Family::PLAIN
+    },
     Family { names: &["qwen35"], cuts: &[Pattern(QWEN35)], nfc: true, ..Family::PLAIN },
     Family { names: &["tekken"], cuts: &[Pattern(TEKKEN)], ignore_merges: true, add_bos: true, ..Family::PLAIN },
     Family { names: &["gpt-4o", "llama4", "kanana2", "minimax-m2"], cuts: &[Pattern(GPT4O)], ..Family::PLAIN },
@@ -126,7 +158,13 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         names: &["deepseek-coder"],
-        cuts: &[Pattern(r"[\r\n]"), Pattern(r"\s?\p{L}+"), Pattern(r"\s?\p{P}+"), Pattern(r"[一-龥ࠀ-一가-퟿]+"), Pattern(r"\p{N}")],
+        cuts: &[
+            Pattern(r"[\r\n]"),
+            Pattern(r"\s?\p{L}+"),
+            Pattern(r"\s?\p{P}+"),
+            Pattern(r"[一-龥ࠀ-一가-퟿]+"),
+            Pattern(r"\p{N}"),
+        ],
         ..Family::PLAIN
     },
     Family {
@@ -140,7 +178,11 @@ const FAMILIES: &[Family] = &[
         ignore_merges: true,
         ..Family::PLAIN
     },
-    Family { names: &["falcon"], cuts: &[Pattern(r"[\p{P}\$\+<=>\^~\|`]+"), Pattern(GPT2), Pattern("[0-9][0-9][0-9]")], ..Family::PLAIN },
+    Family {
+        names: &["falcon"],
+        cuts: &[Pattern(r"[\p{P}\$\+<=>\^~\|`]+"), Pattern(GPT2), Pattern("[0-9][0-9][0-9]")],
+        ..Family::PLAIN
+    },
     Family { names: &["poro-chat", "bloom", "gpt3-finnish"], cuts: &[Pattern(WORDS)], ..Family::PLAIN },
     Family { names: &["viking"], cuts: &[Pattern(WORDS), Pattern(r"\p{N}")], ..Family::PLAIN },
     Family {
@@ -163,7 +205,11 @@ const FAMILIES: &[Family] = &[
     Family { names: &["exaone-moe"], cuts: &[Pattern(EXAONE_MOE)], ..Family::PLAIN },
     Family {
         names: &["afmoe"],
-        cuts: &[Pattern(THREES), Pattern(r"[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+"), Pattern(DEEPSEEK3)],
+        cuts: &[
+            Pattern(THREES),
+            Pattern(r"[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+"),
+            Pattern(DEEPSEEK3),
+        ],
         ..Family::PLAIN
     },
 ];
@@ -191,9 +237,11 @@ pub(super) fn pre(name: &str) -> Result<Pre> {
         steps.push(match cut {
             Gpt2 => bytes(true),
             DIGITS => Digits::new(true).into(),
-            Pattern(pattern) => Split::new(SplitPattern::Regex((*pattern).to_owned()), SplitDelimiterBehavior::Isolated, false)
-                .map_err(|e| Error::internal(format!("the pattern of pre-tokenizer '{name}': {e}")))?
-                .into(),
+            Pattern(pattern) => {
+                Split::new(SplitPattern::Regex((*pattern).to_owned()), SplitDelimiterBehavior::Isolated, false)
+                    .map_err(|e| Error::internal(format!("the pattern of pre-tokenizer '{name}': {e}")))?
+                    .into()
+            }
         });
     }
     if !matches!(family.cuts.last(), Some(Gpt2)) {

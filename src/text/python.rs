@@ -1,5 +1,5 @@
-//! What Python does and minijinja does otherwise: how values print, numbers that are read from texts, `%`, and texts that
-//! are marked as safe, which escape what is added to them.
+//! What Python does and minijinja does otherwise: how values print, numbers that are read from texts, `%`, and texts
+//! that are marked as safe, which escape what is added to them.
 
 use std::fmt::{self, Write};
 
@@ -152,7 +152,8 @@ pub(super) fn format(state: &mut State, text: &Value, values: &Value) -> Result<
     format_all(state, &args)
 }
 
-/// The filter `format`. What minijinja has not is put in the place of values: `%r` and `%a`, values that are neither text nor number, whole parts of numbers.
+/// The filter `format`. What minijinja has not is put in the place of values: `%r` and `%a`, values that are neither
+/// text nor number, whole parts of numbers.
 pub(super) fn format_all(state: &mut State, args: &[Value]) -> Result<Value, Error> {
     let (text, given) = (args[0].as_str().map_or_else(|| to_string(&args[0]), str::to_owned), &args[1..]);
     let named = given.last().filter(|last| last.is_kwargs());
@@ -164,7 +165,8 @@ pub(super) fn format_all(state: &mut State, args: &[Value]) -> Result<Value, Err
         rest = &rest[at + 1..];
         let key = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
         let flags = key.map_or(rest, |(_, behind)| behind);
-        let spec = flags.len() - flags.trim_start_matches(|c: char| c.is_ascii_digit() || "#0- +.*hlL".contains(c)).len();
+        let spec =
+            flags.len() - flags.trim_start_matches(|c: char| c.is_ascii_digit() || "#0- +.*hlL".contains(c)).len();
         let Some(kind) = flags[spec..].chars().next() else { break };
         let stars = flags[..spec].matches('*').count();
         values.extend(places.by_ref().take(stars).cloned());
@@ -198,7 +200,10 @@ pub(super) fn format_all(state: &mut State, args: &[Value]) -> Result<Value, Err
     out.push_str(rest);
     // An object may name more than is asked for.
     if places.any(|value| value.kind() != ValueKind::Map) {
-        return Err(Error::new(minijinja::ErrorKind::InvalidOperation, "not all arguments converted during string formatting"));
+        return Err(Error::new(
+            minijinja::ErrorKind::InvalidOperation,
+            "not all arguments converted during string formatting",
+        ));
     }
     let out = if args[0].is_safe() { Value::from_safe_string(out) } else { Value::from(out) };
     let mut all = vec![out];
@@ -221,7 +226,9 @@ fn printable(kind: char, value: Value) -> Value {
         }
         'd' | 'i' | 'u' => match (value.kind(), f64::try_from(value.clone())) {
             (ValueKind::Bool, _) => Value::from(i64::from(value.is_true())),
-            (ValueKind::Number, Ok(number)) if !value.is_integer() && number.is_finite() => Value::from(number.trunc() as i64),
+            (ValueKind::Number, Ok(number)) if !value.is_integer() && number.is_finite() => {
+                Value::from(number.trunc() as i64)
+            }
             _ => value,
         },
         's' if !matches!(value.kind(), ValueKind::Number | ValueKind::String) => Value::from(to_string(&value)),
@@ -256,14 +263,20 @@ pub(super) fn add_numbers(environment: &mut Environment<'_>) {
                 ValueKind::Map => arg.get_attr("default").unwrap_or_default(),
                 _ => arg.clone(),
             });
-            Ok(given.filter(|value| !value.is_undefined()).unwrap_or_else(|| if name == "int" { Value::from(0) } else { Value::from(0.0) }))
+            Ok(given
+                .filter(|value| !value.is_undefined())
+                .unwrap_or_else(|| if name == "int" { Value::from(0) } else { Value::from(0.0) }))
         });
     }
 }
 
 /// The tests `iterable` and `sequence`.
 pub(super) fn add_tests(environment: &mut Environment<'_>) {
-    let holds = |value: &Value| matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Undefined);
-    environment.add_test("sequence", move |value: &Value| holds(value) || value.kind() == ValueKind::Iterable && value.len().is_some());
+    let holds = |value: &Value| {
+        matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Undefined)
+    };
+    environment.add_test("sequence", move |value: &Value| {
+        holds(value) || value.kind() == ValueKind::Iterable && value.len().is_some()
+    });
     environment.add_test("iterable", move |value: &Value| holds(value) || value.kind() == ValueKind::Iterable);
 }

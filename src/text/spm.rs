@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::error::{Error, Result};
 
-/// Longer pieces do not occur (SentencePiece's own limit is 16 characters, Gemma's longest has 31 line ends); finding the
-/// merges of one takes time quadratic in its length.
+/// Longer pieces do not occur (SentencePiece's own limit is 16 characters, Gemma's longest has 31 line ends); finding
+/// the merges of one takes time quadratic in its length.
 const MAX_PIECE_BYTES: usize = 512;
 
 /// A piece that can take part in merges.
@@ -15,9 +15,9 @@ pub(super) struct Piece<'a> {
     pub score: f32,
 }
 
-/// The merges that make byte-pair encoding by rank do what SentencePiece does by score: of all ways to make a piece from
-/// two others, best score first; among equal scores, longer left sides first, then longer right sides, as transformers
-/// orders them when it converts such a vocabulary.
+/// The merges that make byte-pair encoding by rank do what SentencePiece does by score: of all ways to make a piece
+/// from two others, best score first; among equal scores, longer left sides first, then longer right sides, as
+/// transformers orders them when it converts such a vocabulary.
 ///
 /// `TOKENIZER` for a score that is not a number and for a piece that is too long.
 pub(super) fn merges(pieces: &[Piece<'_>]) -> Result<Vec<(String, String)>> {
@@ -30,10 +30,17 @@ pub(super) fn merges(pieces: &[Piece<'_>]) -> Result<Vec<(String, String)>> {
     let mut merges = Vec::new();
     for piece in pieces {
         if piece.score.is_nan() {
-            return Err(Error::tokenizer(format!("the score of token {} ('{}') is not a number", piece.id, piece.text)));
+            return Err(Error::tokenizer(format!(
+                "the score of token {} ('{}') is not a number",
+                piece.id, piece.text
+            )));
         }
         if piece.text.len() > MAX_PIECE_BYTES {
-            return Err(Error::tokenizer(format!("token {} is {} bytes long; at most {MAX_PIECE_BYTES} are allowed", piece.id, piece.text.len())));
+            return Err(Error::tokenizer(format!(
+                "token {} is {} bytes long; at most {MAX_PIECE_BYTES} are allowed",
+                piece.id,
+                piece.text.len()
+            )));
         }
         let first = merges.len();
         for (at, _) in piece.text.char_indices().skip(1) {

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use super::pieces::Pieces;
 use crate::error::{Error, Result};
 
-/// Turns tokens into text one at a time, with constant work a token: at most three bytes of a character wait for the rest.
+/// Turns tokens into text one at a time, with constant work a token: at most three bytes of a character wait for the
+/// rest.
 ///
 /// The pieces add up to what decoding all tokens at once gives. One exception, for text that is broken anyway: with
 /// byte-fallback vocabularies, a run of byte tokens that is UTF-8 up to some point and then is not keeps its good part
@@ -27,12 +28,15 @@ impl StreamDecoder {
         Self { pieces, skip_special, pending: Vec::new(), strip, started: false }
     }
 
-    /// The text that `id` completes; empty while a character is incomplete. `TOKENIZER` names an id that is not in the vocabulary.
+    /// The text that `id` completes; empty while a character is incomplete. `TOKENIZER` names an id that is not in the
+    /// vocabulary.
     pub fn push(&mut self, id: u32) -> Result<String> {
-        let piece = self
-            .pieces
-            .get(id)
-            .ok_or_else(|| Error::tokenizer(format!("token {id} is not in the vocabulary, whose ids end at {}", self.pieces.len().saturating_sub(1))))?;
+        let piece = self.pieces.get(id).ok_or_else(|| {
+            Error::tokenizer(format!(
+                "token {id} is not in the vocabulary, whose ids end at {}",
+                self.pieces.len().saturating_sub(1)
+            ))
+        })?;
         if self.skip_special && self.pieces.is_special(id) {
             return Ok(String::new());
         }

@@ -90,7 +90,8 @@ impl ChatTemplate {
         self
     }
 
-    /// Whether answers begin within a thought: without further variables, what is written before one ends with the tag that opens it.
+    /// Whether answers begin within a thought: without further variables, what is written before one ends with the tag
+    /// that opens it.
     pub fn opens_thought(&self) -> bool {
         let question = serde_json::json!([{ "role": "user", "content": "?" }]);
         self.render(&question, None, &Map::new(), true).is_ok_and(|text| text.trim_end().ends_with("<think>"))
@@ -121,8 +122,9 @@ impl ChatTemplate {
         self.rendered(messages, tools, extra, add_generation_prompt, None).map(|(text, _)| text)
     }
 
-    /// As [`ChatTemplate::render`]: control tokens that messages, tools or `documents` spell stay text when the prompt is encoded by
-    /// [`super::Tokenizer::encode_guarded`]. What the assistant has said is its own, but for the arguments of its calls.
+    /// As [`ChatTemplate::render`]: control tokens that messages, tools or `documents` spell stay text when the prompt
+    /// is encoded by [`super::Tokenizer::encode_guarded`]. What the assistant has said is its own, but for the
+    /// arguments of its calls.
     pub fn render_guarded(
         &self,
         messages: &serde_json::Value,
@@ -150,7 +152,8 @@ impl ChatTemplate {
         }
         // Empty tools are still passed on, but do not ask for the template that is meant for tools.
         let name = self.source.choose(tools.and_then(|t| t.as_array()).is_some_and(|list| !list.is_empty()))?;
-        let template = self.prepared.get(name).ok_or_else(|| Error::internal("a chat template that was not prepared"))?;
+        let template =
+            self.prepared.get(name).ok_or_else(|| Error::internal("a chat template that was not prepared"))?;
         let turns = template.turns.get_or_init(|| {
             Turns::of(&template.text, |messages, tools, none| {
                 let tools = match tools {
@@ -161,7 +164,8 @@ impl ChatTemplate {
                 self.render_with(name, messages, tools, &Map::new(), true, TRIAL).ok()
             })
         });
-        let (mut messages, mut tools, mut extra) = (turns.shaped(messages), tools.map(Cow::Borrowed), Cow::Borrowed(extra));
+        let (mut messages, mut tools, mut extra) =
+            (turns.shaped(messages), tools.map(Cow::Borrowed), Cow::Borrowed(extra));
         let mark = match guard {
             Some(guard) => guard.mark(&mut messages, &mut tools, &mut extra)?,
             None => None,
@@ -196,7 +200,9 @@ impl ChatTemplate {
         }
         for (name, value) in extra {
             if matches!(name.as_str(), "messages" | "tools" | "add_generation_prompt") {
-                return Err(Error::bad_option(format!("the template option '{name}' is set by the engine; it cannot be given")));
+                return Err(Error::bad_option(format!(
+                    "the template option '{name}' is set by the engine; it cannot be given"
+                )));
             }
             variables.insert(name, Value::from(Serde(value)));
         }
@@ -209,7 +215,10 @@ impl ChatTemplate {
         let environment = environment(self.now, parts)?;
         let config = TemplateConfig { syntax_config: syntax()?, default_auto_escape: Arc::new(|_| AutoEscape::None) };
         let compiled = CompiledTemplate::new(name, text, &config).map_err(|e| failure("does not parse", &e))?;
-        let (main, blocks) = (bound(&compiled.instructions), compiled.blocks.iter().map(|(name, block)| (*name, bound(block))).collect());
+        let (main, blocks) = (
+            bound(&compiled.instructions),
+            compiled.blocks.iter().map(|(name, block)| (*name, bound(block))).collect(),
+        );
         let mut output = String::new();
         let rendered = {
             let mut out = make_string_output(&mut output);
@@ -217,9 +226,9 @@ impl ChatTemplate {
         };
         match rendered {
             Ok(()) => Ok(output),
-            Err(e) if e.kind() == ErrorKind::OutOfFuel => {
-                Err(Error::template(format!("the chat template does not end: it was stopped after {FUEL} instructions")))
-            }
+            Err(e) if e.kind() == ErrorKind::OutOfFuel => Err(Error::template(format!(
+                "the chat template does not end: it was stopped after {FUEL} instructions"
+            ))),
             Err(e) => match e.detail().and_then(|d| d.strip_prefix(RAISED)) {
                 Some(message) => Err(Error::template(format!("{RAISED}{message}"))),
                 None => Err(failure("fails", &e)),
@@ -236,7 +245,11 @@ fn failure(what: &str, error: &minijinja::Error) -> Error {
 }
 
 fn syntax() -> Result<SyntaxConfig> {
-    SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| Error::internal(format!("the syntax of chat templates: {e}")))
+    SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .build()
+        .map_err(|e| Error::internal(format!("the syntax of chat templates: {e}")))
 }
 
 fn environment<'a>(now: Option<DateTime>, parts: u64) -> Result<Environment<'a>> {
@@ -282,8 +295,8 @@ fn environment<'a>(now: Option<DateTime>, parts: u64) -> Result<Environment<'a>>
     Ok(environment)
 }
 
-/// transformers marks what the assistant said with `{% generation %}` to compute losses on it. Here the tags only group. What stands in texts, comments and
-/// `{% raw %}` is no tag.
+/// transformers marks what the assistant said with `{% generation %}` to compute losses on it. Here the tags only
+/// group. What stands in texts, comments and `{% raw %}` is no tag.
 fn without_generation_tags(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;

@@ -1,8 +1,10 @@
-//! What bounds the memory and the time of a chat template beside its number of instructions: operators, filters and methods count the bytes and
-//! values that they go through, make no text or list beyond a limit, and what is kept in a variable nests only so deep.
+//! What bounds the memory and the time of a chat template beside its number of instructions: operators, filters and
+//! methods count the bytes and values that they go through, make no text or list beyond a limit, and what is kept in a
+//! variable nests only so deep.
 //!
-//! minijinja counts instructions and nothing else: doubling a text takes one. So the compiled instructions are gone through, and operators that make
-//! something are calls of the functions here, which have names that no template can write.
+//! minijinja counts instructions and nothing else: doubling a text takes one. So the compiled instructions are gone
+//! through, and operators that make something are calls of the functions here, which have names that no template can
+//! write.
 
 use std::fmt;
 use std::sync::Arc;
@@ -72,7 +74,10 @@ impl Budget {
     pub fn write(&self, bytes: usize) -> Result<(), Error> {
         let written = self.written.fetch_add(bytes as u64, Ordering::Relaxed);
         if written.saturating_add(bytes as u64) > MOST_TEXT as u64 {
-            return Err(Error::new(ErrorKind::InvalidOperation, format!("the chat template writes more than {} MiB", MOST_TEXT >> 20)));
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                format!("the chat template writes more than {} MiB", MOST_TEXT >> 20),
+            ));
         }
         Ok(())
     }
@@ -89,7 +94,8 @@ impl Budget {
             return self.charge(if reads { text.len() } else { 0 });
         }
         let kind = value.kind();
-        let holds = matches!(kind, ValueKind::Seq | ValueKind::Map) || kind == ValueKind::Iterable && value.len().is_some();
+        let holds =
+            matches!(kind, ValueKind::Seq | ValueKind::Map) || kind == ValueKind::Iterable && value.len().is_some();
         if !holds {
             return Ok(());
         }
@@ -136,7 +142,11 @@ pub(super) fn printed(value: &Value, budget: &Budget) -> Result<String, Error> {
 
 /// `a ~ b`: what both print as.
 fn concatenate(budget: &Budget, a: &Value, b: &Value) -> Made {
-    let of = |value: &Value| value.as_str().map_or_else(|| printed(value, budget), |text| budget.text(Some(text.len())).map(|()| text.to_owned()));
+    let of = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| printed(value, budget), |text| budget.text(Some(text.len())).map(|()| text.to_owned()))
+    };
     let mut made = of(a)?;
     let more = of(b)?;
     budget.text(made.len().checked_add(more.len()))?;
@@ -205,7 +215,9 @@ fn slice(budget: &Budget, of: &Value, start: &Value, stop: &Value, step: &Value)
     match of.as_str() {
         // Texts are gone through by characters.
         Some(text) => budget.charge(text.len().saturating_mul(8))?,
-        None if !is_list(of) => return Err(Error::new(ErrorKind::InvalidOperation, format!("a {} has no parts", of.kind()))),
+        None if !is_list(of) => {
+            return Err(Error::new(ErrorKind::InvalidOperation, format!("a {} has no parts", of.kind())));
+        }
         None => budget.items(Some(of.len().unwrap_or(0)))?,
     }
     plainly("a[b:c:d]", &[of, start, stop, step]).map(|made| python::as_safe_as(of, made))
@@ -214,8 +226,8 @@ fn slice(budget: &Budget, of: &Value, start: &Value, stop: &Value, step: &Value)
 /// Has the compiled template call what is above.
 pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
     use Instruction::{
-        Add, BuildMacro, CallFunction, Emit, EmitRaw, Eq, Gt, Gte, In, Iterate, Jump, JumpIfFalse, JumpIfFalseOrPop, JumpIfTrueOrPop, LoadConst, Lt, Lte, Mul,
-        Ne, Rem, SetAttr, Slice, StoreLocal, StringConcat, Swap,
+        Add, BuildMacro, CallFunction, Emit, EmitRaw, Eq, Gt, Gte, In, Iterate, Jump, JumpIfFalse, JumpIfFalseOrPop,
+        JumpIfTrueOrPop, LoadConst, Lt, Lte, Mul, Ne, Rem, SetAttr, Slice, StoreLocal, StringConcat, Swap,
     };
     let mut new = Instructions::new(old.name(), old.source());
     // Where each of the old ones begins.
@@ -254,7 +266,12 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
     let mut at = 0;
     while let Some(instruction) = new.get_mut(at) {
         match instruction {
-            Iterate(to) | Jump(to) | JumpIfFalse(to) | JumpIfFalseOrPop(to) | JumpIfTrueOrPop(to) | BuildMacro(_, to, _) => {
+            Iterate(to)
+            | Jump(to)
+            | JumpIfFalse(to)
+            | JumpIfFalseOrPop(to)
+            | JumpIfTrueOrPop(to)
+            | BuildMacro(_, to, _) => {
                 *to = places.get(*to as usize).copied().unwrap_or(u32::MAX);
             }
             _ => (),
@@ -294,7 +311,9 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
         }),
     );
     let own = budget.clone();
-    environment.add_function("[:]", move |of: &Value, start: &Value, stop: &Value, step: &Value| slice(&own, of, start, stop, step));
+    environment.add_function("[:]", move |of: &Value, start: &Value, stop: &Value, step: &Value| {
+        slice(&own, of, start, stop, step)
+    });
     let own = budget.clone();
     environment.add_function("%", move |state: &mut State, a: &Value, b: &Value| remainder(state, &own, a, b));
     let own = budget.clone();
@@ -349,7 +368,8 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
             for arg in &args {
                 match name {
                     "length" | "count" if arg.as_str().is_none() => (),
-                    "join" | "string" | "pprint" | "format" | "sort" | "dictsort" | "unique" | "groupby" | "min" | "max" => budget.walk(arg, true)?,
+                    "join" | "string" | "pprint" | "format" | "sort" | "dictsort" | "unique" | "groupby" | "min"
+                    | "max" => budget.walk(arg, true)?,
                     _ => budget.skim(arg)?,
                 }
             }
@@ -391,7 +411,9 @@ fn replace(args: &[Value], budget: &Budget) -> Made {
     let of = |n: usize| printed(&args[n], budget);
     let (text, from, to) = (of(0)?, of(1)?, of(2)?);
     check_filter("replace", &[&text, &from, &to].map(|text| Value::from(text.as_str())))?;
-    Ok(Value::from(args[3].as_usize().map_or_else(|| text.replace(&from, &to), |count| text.replacen(&from, &to, count))))
+    Ok(Value::from(
+        args[3].as_usize().map_or_else(|| text.replace(&from, &to), |count| text.replacen(&from, &to, count)),
+    ))
 }
 
 /// Texts end where they differ; of others all may be gone through.

@@ -1,5 +1,5 @@
-//! What a chat template may not ask for: expressions whose parsing or evaluation would need more stack than there is, and texts that a single
-//! filter or method makes far longer than what it is given.
+//! What a chat template may not ask for: expressions whose parsing or evaluation would need more stack than there is,
+//! and texts that a single filter or method makes far longer than what it is given.
 
 use minijinja::value::ValueKind;
 use minijinja::{Error as TemplateError, ErrorKind, Value};
@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 
 /// Bytes of a template. Published ones have up to 20 kB.
 const MOST_BYTES: usize = 1 << 20;
-/// Words and signs of one tag: the longest of a published template has some hundred. Operators and filters in a row nest that deep.
+/// Words and signs of one tag: the longest of a published template has some hundred. Operators and filters in a row
+/// nest that deep.
 const MOST_TOKENS: usize = 1000;
 /// Branches of conditions in all, which nest as well.
 const MOST_BRANCHES: usize = 250;
@@ -34,15 +35,21 @@ pub(super) fn check_source(source: &str) -> Result<()> {
         let (tokens, length) = tokens(&tag[2..]);
         branches += usize::from(tag[2..].trim_start_matches(['-', '+']).trim_start().starts_with("elif"));
         if tokens > MOST_TOKENS {
-            return Err(Error::template(format!("the chat template has an expression of more than {MOST_TOKENS} words and signs in line {line}")));
+            return Err(Error::template(format!(
+                "the chat template has an expression of more than {MOST_TOKENS} words and signs in line {line}"
+            )));
         }
         if branches > MOST_BRANCHES {
-            return Err(Error::template(format!("the chat template has more than {MOST_BRANCHES} branches (elif), the last one in line {line}")));
+            return Err(Error::template(format!(
+                "the chat template has more than {MOST_BRANCHES} branches (elif), the last one in line {line}"
+            )));
         }
         let (tag, after) = tag.split_at(2 + length);
         product = product.saturating_add(multiplied(tag));
         if product > MOST_MADE {
-            return Err(Error::template(format!("the chat template multiplies texts or lists by more than {MOST_MADE} in line {line}")));
+            return Err(Error::template(format!(
+                "the chat template multiplies texts or lists by more than {MOST_MADE} in line {line}"
+            )));
         }
         line += tag.matches('\n').count();
         rest = after;
@@ -50,13 +57,14 @@ pub(super) fn check_source(source: &str) -> Result<()> {
     Ok(())
 }
 
-/// Where the first tag begins: a `{` with one of `signs` behind it. Nothing is looked at behind that tag, so that all tags of a template together cost one
-/// look at it.
+/// Where the first tag begins: a `{` with one of `signs` behind it. Nothing is looked at behind that tag, so that all
+/// tags of a template together cost one look at it.
 pub(super) fn next_tag(text: &str, signs: &[u8]) -> Option<usize> {
     text.as_bytes().windows(2).position(|pair| pair[0] == b'{' && signs.contains(&pair[1]))
 }
 
-/// Numbers that a text or list is multiplied by, all of a template together: minijinja does that when it reads the template.
+/// Numbers that a text or list is multiplied by, all of a template together: minijinja does that when it reads the
+/// template.
 fn multiplied(tag: &str) -> usize {
     let (mut plain, mut made, mut quote, mut escaped) = (String::new(), false, None, false);
     for c in tag.chars() {
@@ -76,11 +84,14 @@ fn multiplied(tag: &str) -> usize {
         return 0;
     }
     // The numbers beside the signs, whatever else stands there.
-    let beside = |text: &str| text.replace('_', "").parse::<usize>().unwrap_or(if text.is_empty() { 1 } else { usize::MAX }).max(1);
+    let beside = |text: &str| {
+        text.replace('_', "").parse::<usize>().unwrap_or(if text.is_empty() { 1 } else { usize::MAX }).max(1)
+    };
     let other = |c: char| !c.is_ascii_digit() && c != '_';
     let signs = plain.match_indices('*').map(|(at, _)| {
         let (left, right) = (plain[..at].trim_end_matches([' ', ')']), plain[at + 1..].trim_start_matches([' ', '(']));
-        let (left, right) = (left.rsplit(other).next().unwrap_or_default(), right.split(other).next().unwrap_or_default());
+        let (left, right) =
+            (left.rsplit(other).next().unwrap_or_default(), right.split(other).next().unwrap_or_default());
         beside(left).saturating_mul(beside(right))
     });
     signs.reduce(usize::saturating_mul).unwrap_or(0)
@@ -108,7 +119,10 @@ fn tokens(text: &str) -> (usize, usize) {
 }
 
 fn too_much(what: &str) -> TemplateError {
-    TemplateError::new(ErrorKind::InvalidOperation, format!("{what} would make more than {} MiB, or pad to more than {MOST_WIDTH} columns", MOST_MADE >> 20))
+    TemplateError::new(
+        ErrorKind::InvalidOperation,
+        format!("{what} would make more than {} MiB, or pad to more than {MOST_WIDTH} columns", MOST_MADE >> 20),
+    )
 }
 
 fn within(bytes: Option<usize>, what: &str) -> std::result::Result<(), TemplateError> {
@@ -130,7 +144,8 @@ fn joining(items: &Value, between: &str, what: &str) -> std::result::Result<(), 
 fn formatting(text: &str, args: &[Value], what: &str) -> std::result::Result<(), TemplateError> {
     let widths = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let wide = |digits: &str| digits.parse::<usize>().map_or(true, |width| width > MOST_WIDTH);
-    let taken = (text.contains('*') || text.contains(":{")) && args.iter().any(|arg| arg.as_usize().is_some_and(|width| width > MOST_WIDTH));
+    let taken = (text.contains('*') || text.contains(":{"))
+        && args.iter().any(|arg| arg.as_usize().is_some_and(|width| width > MOST_WIDTH));
     if taken || widths.into_iter().any(wide) { Err(too_much(what)) } else { Ok(()) }
 }
 
@@ -142,7 +157,11 @@ pub(super) fn check_method(value: &Value, method: &str, args: &[Value]) -> std::
         "replace" => replacing(text, arg(0).unwrap_or_default(), arg(1).unwrap_or_default(), method),
         "join" => args.first().map_or(Ok(()), |items| joining(items, text, method)),
         "format" => formatting(text, args, method),
-        "ljust" | "rjust" | "center" | "zfill" if args.first().and_then(Value::as_usize).is_none_or(|width| width > MOST_WIDTH) => Err(too_much(method)),
+        "ljust" | "rjust" | "center" | "zfill"
+            if args.first().and_then(Value::as_usize).is_none_or(|width| width > MOST_WIDTH) =>
+        {
+            Err(too_much(method))
+        }
         _ => Ok(()),
     }
 }
@@ -151,11 +170,17 @@ pub(super) fn check_method(value: &Value, method: &str, args: &[Value]) -> std::
 pub(super) fn check_filter(name: &str, args: &[Value]) -> std::result::Result<(), TemplateError> {
     let arg = |n: usize| args.get(n).and_then(Value::as_str);
     // Named arguments come last.
-    let named = |key: &str| args.last().filter(|last| last.kind() == ValueKind::Map).and_then(|last| last.get_attr(key).ok()).filter(|v| !v.is_undefined());
+    let named = |key: &str| {
+        args.last()
+            .filter(|last| last.kind() == ValueKind::Map)
+            .and_then(|last| last.get_attr(key).ok())
+            .filter(|v| !v.is_undefined())
+    };
     match (name, arg(0)) {
         ("replace", Some(text)) => replacing(text, arg(1).unwrap_or_default(), arg(2).unwrap_or_default(), name),
         ("join", _) => {
-            let between = arg(1).map(str::to_owned).or_else(|| named("d")?.as_str().map(str::to_owned)).unwrap_or_default();
+            let between =
+                arg(1).map(str::to_owned).or_else(|| named("d")?.as_str().map(str::to_owned)).unwrap_or_default();
             args.first().map_or(Ok(()), |items| joining(items, &between, name))
         }
         ("indent", Some(text)) => {

@@ -57,7 +57,10 @@ impl TemplateSource {
         if let Some(text) = &files.template {
             return Ok(Some(Self::single(text.clone())));
         }
-        let places = [("chat_template.json", files.template_json.as_ref()), ("tokenizer_config.json", metadata.tokenizer_config.as_ref())];
+        let places = [
+            ("chat_template.json", files.template_json.as_ref()),
+            ("tokenizer_config.json", metadata.tokenizer_config.as_ref()),
+        ];
         for (file, object) in places {
             if let Some(value) = object.and_then(|o| o.get(KEY)).filter(|v| !v.is_null()) {
                 return Self::from_json(value).map_err(|e| e.at(file));
@@ -68,8 +71,11 @@ impl TemplateSource {
 
     /// A string, a list of `{"name", "template"}`, or an object of names.
     fn from_json(value: &Value) -> Result<Option<Self>> {
-        let wrong = || Error::bad_model(format!("'{KEY}' should be a string, or a list of objects with 'name' and 'template'"));
-        let text = |object: &Map<String, Value>, key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned).ok_or_else(wrong);
+        let wrong =
+            || Error::bad_model(format!("'{KEY}' should be a string, or a list of objects with 'name' and 'template'"));
+        let text = |object: &Map<String, Value>, key: &str| {
+            object.get(key).and_then(Value::as_str).map(str::to_owned).ok_or_else(wrong)
+        };
         let templates = match value {
             Value::String(s) => return Ok(Some(Self::single(s.clone()))),
             Value::Array(list) => list
@@ -79,7 +85,9 @@ impl TemplateSource {
                     Ok((text(object, "name")?, text(object, "template")?))
                 })
                 .collect::<Result<_>>()?,
-            Value::Object(object) => object.keys().map(|name| Ok((name.clone(), text(object, name)?))).collect::<Result<_>>()?,
+            Value::Object(object) => {
+                object.keys().map(|name| Ok((name.clone(), text(object, name)?))).collect::<Result<_>>()?
+            }
             _ => return Err(wrong()),
         };
         Ok(Self::unless_empty(templates))

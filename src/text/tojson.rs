@@ -1,4 +1,5 @@
-//! `tojson` as transformers gives it to chat templates: Python's `json.dumps`, which models were trained on to the space.
+//! `tojson` as transformers gives it to chat templates: Python's `json.dumps`, which models were trained on to the
+//! space.
 
 use std::fmt::Write;
 
@@ -9,10 +10,12 @@ use minijinja::{Error, ErrorKind, Value};
 /// Deeper values are refused; Python's own limit is near.
 const MAX_DEPTH: usize = 500;
 
-/// `json.dumps(value, ensure_ascii=…, indent=…, separators=…, sort_keys=…)`. Nothing is escaped for HTML, and characters
-/// outside ASCII stay as they are unless `ensure_ascii` asks otherwise.
+/// `json.dumps(value, ensure_ascii=…, indent=…, separators=…, sort_keys=…)`. Nothing is escaped for HTML, and
+/// characters outside ASCII stay as they are unless `ensure_ascii` asks otherwise.
 pub(super) fn tojson(value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs) -> Result<Value, Error> {
-    let given = |name: &str| -> Result<Option<Value>, Error> { Ok(kwargs.get::<Option<Value>>(name)?.filter(|v| !v.is_none())) };
+    let given = |name: &str| -> Result<Option<Value>, Error> {
+        Ok(kwargs.get::<Option<Value>>(name)?.filter(|v| !v.is_none()))
+    };
     let ensure_ascii = match ensure_ascii {
         Some(v) => v.is_true(),
         None => given("ensure_ascii")?.is_some_and(|v| v.is_true()),
@@ -42,7 +45,14 @@ pub(super) fn tojson(value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs)
 
 /// `json.dumps(value, ensure_ascii=False)`.
 pub(super) fn dumps(value: &Value) -> Result<String, Error> {
-    let mut writer = Writer { out: String::new(), indent: None, item: ", ".to_owned(), key: ": ".to_owned(), ensure_ascii: false, sort_keys: false };
+    let mut writer = Writer {
+        out: String::new(),
+        indent: None,
+        item: ", ".to_owned(),
+        key: ": ".to_owned(),
+        ensure_ascii: false,
+        sort_keys: false,
+    };
     writer.value(value, 0)?;
     Ok(writer.out)
 }
@@ -117,7 +127,12 @@ impl Writer {
                 })?;
             }
             // Python: "Object of type Undefined is not JSON serializable".
-            kind => return Err(Error::new(ErrorKind::InvalidOperation, format!("tojson: a value of type {kind} is not JSON"))),
+            kind => {
+                return Err(Error::new(
+                    ErrorKind::InvalidOperation,
+                    format!("tojson: a value of type {kind} is not JSON"),
+                ));
+            }
         }
         Ok(())
     }
@@ -197,7 +212,10 @@ fn key_text(key: &Value) -> Result<String, Error> {
         ValueKind::Bool => Ok(if key.is_true() { "true" } else { "false" }.to_owned()),
         ValueKind::Number if key.is_integer() => Ok(key.to_string()),
         ValueKind::Number => Ok(python_float(f64::try_from(key.clone())?)),
-        kind => Err(Error::new(ErrorKind::InvalidOperation, format!("tojson: keys must be strings, numbers or booleans, not {kind}"))),
+        kind => Err(Error::new(
+            ErrorKind::InvalidOperation,
+            format!("tojson: keys must be strings, numbers or booleans, not {kind}"),
+        )),
     }
 }
 

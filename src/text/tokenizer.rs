@@ -16,8 +16,8 @@ pub type SpecialTokens = indexmap::IndexMap<String, String>;
 
 /// Encodes text as token ids and decodes them, as the model was trained to read them.
 ///
-/// Text that looks like a special token (`<|im_end|>`) becomes that token, as in transformers and llama.cpp, but for what messages hold
-/// ([`Tokenizer::encode_guarded`]).
+/// Text that looks like a special token (`<|im_end|>`) becomes that token, as in transformers and llama.cpp, but for
+/// what messages hold ([`Tokenizer::encode_guarded`]).
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     /// Ids put before and after a text that is encoded with special tokens; where tokenizer.json has a
@@ -89,7 +89,10 @@ impl Tokenizer {
     /// Token ids of `text`; with `add_special`, also what the model wants around a text (usually the beginning-of-text
     /// token). Pass false for a rendered chat template, which holds its own.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>> {
-        let encoding = self.inner.encode_fast(text, add_special).map_err(|e| Error::tokenizer(format!("the text cannot be encoded: {e}")))?;
+        let encoding = self
+            .inner
+            .encode_fast(text, add_special)
+            .map_err(|e| Error::tokenizer(format!("the text cannot be encoded: {e}")))?;
         let ids = encoding.get_ids();
         if !add_special {
             return Ok(ids.to_vec());
@@ -175,10 +178,14 @@ impl Tokenizer {
             return Ok(Pair { before: self.prefix.clone(), between, behind: self.suffix.clone(), typed });
         }
         let failed = |e: tokenizers::Error| Error::tokenizer(format!("a pair of texts cannot be encoded: {e}"));
-        let (both, one) = (self.inner.encode_fast((SAMPLE, SAMPLE), true).map_err(failed)?, self.encode(SAMPLE, false)?);
+        let (both, one) =
+            (self.inner.encode_fast((SAMPLE, SAMPLE), true).map_err(failed)?, self.encode(SAMPLE, false)?);
         let ids = both.get_ids();
-        let at: Vec<usize> = ids.windows(one.len().max(1)).enumerate().filter(|(_, ids)| *ids == one).map(|(at, _)| at).collect();
-        let [first, second] = at[..] else { return Err(Error::tokenizer("tokenizer.json does not say what stands around a pair of texts")) };
+        let at: Vec<usize> =
+            ids.windows(one.len().max(1)).enumerate().filter(|(_, ids)| *ids == one).map(|(at, _)| at).collect();
+        let [first, second] = at[..] else {
+            return Err(Error::tokenizer("tokenizer.json does not say what stands around a pair of texts"));
+        };
         Ok(Pair {
             before: ids[..first].to_vec(),
             between: ids[first + one.len()..second].to_vec(),
@@ -266,6 +273,9 @@ impl Tokenizer {
         if self.pieces.contains(id) {
             return Ok(());
         }
-        Err(Error::tokenizer(format!("token {id} is not in the vocabulary, whose ids end at {}", self.pieces.len().saturating_sub(1))))
+        Err(Error::tokenizer(format!(
+            "token {id} is not in the vocabulary, whose ids end at {}",
+            self.pieces.len().saturating_sub(1)
+        )))
     }
 }

@@ -1,9 +1,10 @@
 //! What chat templates want of messages where Python leaves it open: the content beside calls of tools, which OpenAI's
-//! clients give as null; arguments as an object or as its JSON; tools where there are none; the name of thoughts; content
-//! as a text or as a list of parts.
+//! clients give as null; arguments as an object or as its JSON; tools where there are none; the name of thoughts;
+//! content as a text or as a list of parts.
 //!
 //! A template that was written for one of these fails with another, or prints `None`. Which one it takes is seen by
-//! rendering a conversation with each. What it takes as it is given stays so: then the prompt is what transformers makes.
+//! rendering a conversation with each. What it takes as it is given stays so: then the prompt is what transformers
+//! makes.
 
 use std::borrow::Cow;
 
@@ -51,7 +52,8 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Asks a template. `render`: the text of a conversation, with tools or none (then as none or undefined), if it has one.
+    /// Asks a template. `render`: the text of a conversation, with tools or none (then as none or undefined), if it has
+    /// one.
     pub fn of(source: &str, render: impl Fn(&Value, Option<&Value>, bool) -> Option<String>) -> Self {
         let tools = json!([{ "type": "function", "function": { "name": "probe", "description": "A probe.", "parameters":
             { "type": "object", "properties": { KEY: { "type": "string", "description": "A key." } }, "required": [KEY] } } }]);
@@ -70,7 +72,9 @@ impl Turns {
         };
         let object = json!({ KEY: "value" });
         let text = Value::from(format!("{{\"{KEY}\": \"value\"}}"));
-        let tried = |arguments: &Value| [Content::Empty, Content::Null, Content::Missing].into_iter().find_map(|content| turn(content, arguments));
+        let tried = |arguments: &Value| {
+            [Content::Empty, Content::Null, Content::Missing].into_iter().find_map(|content| turn(content, arguments))
+        };
         let (by_object, by_text) = (tried(&object), tried(&text));
         let arguments = match (&by_object, &by_text) {
             (Some(a), Some(b)) if a == b => Arguments::Any,
@@ -79,7 +83,8 @@ impl Turns {
             _ => Arguments::Object,
         };
         let chosen = if arguments == Arguments::Json { &text } else { &object };
-        let [empty, null, missing] = [Content::Empty, Content::Null, Content::Missing].map(|content| turn(content, chosen));
+        let [empty, null, missing] =
+            [Content::Empty, Content::Null, Content::Missing].map(|content| turn(content, chosen));
         // Python's word for nothing, and JSON's, beside what is written where the content is empty.
         let says_none = |text: &str| {
             let count = |text: &str| text.matches("None").count() + text.matches("null").count();
@@ -109,7 +114,11 @@ impl Turns {
             },
             thoughts: ["thinking", "reasoning"]
                 .into_iter()
-                .filter(|name| [format!("message.{name}"), format!("'{name}'"), format!("\"{name}\"")].iter().any(|asked| source.contains(asked)))
+                .filter(|name| {
+                    [format!("message.{name}"), format!("'{name}'"), format!("\"{name}\"")]
+                        .iter()
+                        .any(|asked| source.contains(asked))
+                })
                 .collect(),
             parts: !says(SAID.into()) && says(json!([{ "type": "text", "text": SAID }])),
         }
@@ -119,7 +128,9 @@ impl Turns {
     pub fn shaped<'a>(&self, messages: &'a Value) -> Cow<'a, Value> {
         let wants_parts = |message: &Value| self.parts && message["content"].is_string();
         let concerned = |message: &&Value| is_concerned(message) || wants_parts(message);
-        let Some(list) = messages.as_array().filter(|list| list.iter().any(|message| concerned(&message))) else { return Cow::Borrowed(messages) };
+        let Some(list) = messages.as_array().filter(|list| list.iter().any(|message| concerned(&message))) else {
+            return Cow::Borrowed(messages);
+        };
         let shaped = list.iter().map(|message| {
             let mut message = if is_concerned(message) { self.message(message) } else { message.clone() };
             if wants_parts(&message) {
@@ -150,7 +161,9 @@ impl Turns {
         // gpt-oss refuses thoughts beside a text before calls.
         let calls = message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty());
         let crowded = calls && message.get("content").and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-        if let Some(thought) = message.get("reasoning_content").filter(|thought| !thought.is_null() && !crowded).cloned() {
+        if let Some(thought) =
+            message.get("reasoning_content").filter(|thought| !thought.is_null() && !crowded).cloned()
+        {
             for name in &self.thoughts {
                 message.entry(*name).or_insert_with(|| thought.clone());
             }

@@ -1,4 +1,5 @@
-//! What JavaScript imports. `npm/host.ts` is the only caller in the package; the class it shows to pages is written there.
+//! What JavaScript imports. `npm/host.ts` is the only caller in the package; the class it shows to pages is written
+//! there.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -73,8 +74,8 @@ struct Report {
 
 #[wasm_bindgen]
 impl WasmEngine {
-    /// Loads a model: `{model, fetch}` and what options.toml has of `fetching` and `load`, a function that gets progress, a signal, and what pauses
-    /// the download.
+    /// Loads a model: `{model, fetch}` and what options.toml has of `fetching` and `load`, a function that gets
+    /// progress, a signal, and what pauses the download.
     #[wasm_bindgen(unchecked_return_type = "Promise<WasmEngine>")]
     pub fn load(options: JsValue, on_progress: Function, signal: AbortSignal, control: &WasmControl) -> Promise {
         let control = control.control.clone();
@@ -86,7 +87,8 @@ impl WasmEngine {
             let report = |progress: Progress| tell_progress(&on_progress, &progress);
             load.options.tuning = tuning::read().await;
             let started = now_ms();
-            let (mut engine, storage) = Engine::open(&origin(&load, signal).await, &load.options, &report, &abort.cancel).await?;
+            let (mut engine, storage) =
+                Engine::open(&origin(&load, signal).await, &load.options, &report, &abort.cancel).await?;
             if let Err(e) = abort.cancel.check() {
                 engine.dispose();
                 return Err(e);
@@ -124,10 +126,17 @@ impl WasmEngine {
         })
     }
 
-    /// Answers one request; `on_delta` gets `{text, tokens}`, and before that `on_progress` how far the prompt is read. As many at a time as `concurrency`
-    /// says; one more is refused. An aborted one resolves with finish_reason `abort`.
+    /// Answers one request; `on_delta` gets `{text, tokens}`, and before that `on_progress` how far the prompt is read.
+    /// As many at a time as `concurrency` says; one more is refused. An aborted one resolves with finish_reason
+    /// `abort`.
     #[wasm_bindgen(unchecked_return_type = "Promise<GenerateResult>")]
-    pub fn generate(&self, request: JsValue, on_delta: Function, on_progress: Function, signal: AbortSignal) -> Promise {
+    pub fn generate(
+        &self,
+        request: JsValue,
+        on_delta: Function,
+        on_progress: Function,
+        signal: AbortSignal,
+    ) -> Promise {
         let state = self.state.clone();
         promise(async move {
             let request = options::request(&request)?;
@@ -138,7 +147,10 @@ impl WasmEngine {
             };
             let (sender, ended) = oneshot::channel();
             let done = move |result| _ = sender.send(result);
-            ask(&state, Asked { request, on_event: Box::new(on_event), cancel: abort.cancel.clone(), done: Box::new(done) })?;
+            ask(
+                &state,
+                Asked { request, on_event: Box::new(on_event), cancel: abort.cancel.clone(), done: Box::new(done) },
+            )?;
             let ended = ended.await;
             let mut state = state.borrow_mut();
             state.awaited -= 1;
@@ -150,8 +162,8 @@ impl WasmEngine {
         })
     }
 
-    /// Embeds texts: `{texts}` and what options.toml has of `embed`; or with `{query, documents}` and what it has of `rerank` judges documents.
-    /// One at a time with generations.
+    /// Embeds texts: `{texts}` and what options.toml has of `embed`; or with `{query, documents}` and what it has of
+    /// `rerank` judges documents. One at a time with generations.
     #[wasm_bindgen(unchecked_return_type = "Promise<WasmEmbeddings | WasmRanking>")]
     pub fn embed(&self, request: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
         let state = self.state.clone();
@@ -161,13 +173,19 @@ impl WasmEngine {
             let progress = |progress: Progress| tell_progress(&on_progress, &progress);
             let mut engine = take(&state, &abort.cancel)?;
             let found = match asked {
-                TextsAsked::Embed(texts, options) => engine.embed(&texts, &options, &progress, &abort.cancel).await.and_then(|mut found| {
-                    let vectors: Array = std::mem::take(&mut found.vectors).iter().map(|vector| Float32Array::from(vector.as_slice())).collect();
-                    Ok(with(to_value(&found)?, &[("vectors", vectors.into())]))
-                }),
-                TextsAsked::Rerank(query, documents, options) => {
-                    engine.rerank(&query, &documents, &options, &progress, &abort.cancel).await.and_then(|found| to_value(&found))
+                TextsAsked::Embed(texts, options) => {
+                    engine.embed(&texts, &options, &progress, &abort.cancel).await.and_then(|mut found| {
+                        let vectors: Array = std::mem::take(&mut found.vectors)
+                            .iter()
+                            .map(|vector| Float32Array::from(vector.as_slice()))
+                            .collect();
+                        Ok(with(to_value(&found)?, &[("vectors", vectors.into())]))
+                    })
                 }
+                TextsAsked::Rerank(query, documents, options) => engine
+                    .rerank(&query, &documents, &options, &progress, &abort.cancel)
+                    .await
+                    .and_then(|found| to_value(&found)),
             };
             put_back(&state, engine)?;
             found
@@ -177,7 +195,10 @@ impl WasmEngine {
     /// A new conversation that begins as another is now: its number.
     pub fn fork(&self, conversation: u32) -> std::result::Result<u32, Thrown> {
         let mut state = self.state.borrow_mut();
-        let engine = state.engine.as_mut().ok_or_else(|| Error::bad_option("fork: a generation is running; wait for it or abort it"))?;
+        let engine = state
+            .engine
+            .as_mut()
+            .ok_or_else(|| Error::bad_option("fork: a generation is running; wait for it or abort it"))?;
         let forked = engine.fork(conversation)?;
         state.look();
         Ok(forked)
@@ -221,7 +242,9 @@ impl WasmEngine {
     /// Removes a saved conversation, if it is there.
     #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
     pub fn forget(&self, name: String) -> Promise {
-        promise(async move { Engine::forget(&Opfs::conversations(None).await?, &name).await.map(|()| JsValue::UNDEFINED) })
+        promise(
+            async move { Engine::forget(&Opfs::conversations(None).await?, &name).await.map(|()| JsValue::UNDEFINED) },
+        )
     }
 
     /// Loads an adapter, `{files: [{name, data}]}`, under a name; where there are no files the one of that name goes.
@@ -247,8 +270,9 @@ impl WasmEngine {
         })
     }
 
-    /// Measures variants of kernels that were not measured on this device yet, for two seconds at most, and keeps what it finds in the browser's
-    /// storage. For idle time: aborting it ends it within one measurement. Resolves with `{measured, left, changed, ms, times}`.
+    /// Measures variants of kernels that were not measured on this device yet, for two seconds at most, and keeps what
+    /// it finds in the browser's storage. For idle time: aborting it ends it within one measurement. Resolves with
+    /// `{measured, left, changed, ms, times}`.
     #[wasm_bindgen(unchecked_return_type = "Promise<Tuned>")]
     pub fn tune(&self, signal: AbortSignal) -> Promise {
         let state = self.state.clone();
@@ -281,21 +305,24 @@ impl WasmEngine {
     }
 
     /// Reports device events to `callback`: `{type: 'lost', reason, message, recovering}`,
-    /// `{type: 'restored', ms, info}`, and `{type: 'gone'}` at once when it is lost, also while the engine is idle: then
-    /// it is time to call `recover`.
+    /// `{type: 'restored', ms, info}`, and `{type: 'gone'}` at once when it is lost, also while the engine is idle:
+    /// then it is time to call `recover`.
     #[wasm_bindgen(js_name = onDevice)]
     pub fn on_device(&self, callback: Function) {
         let weak = Rc::downgrade(&self.state);
         let tell_of = callback.clone();
         let listener = move |event: DeviceEvent<'_>| {
             let value = match event {
-                DeviceEvent::Lost { loss, recovering } => {
-                    to_value(loss).map(|value| with(value, &[("type", "lost".into()), ("recovering", recovering.into())]))
-                }
+                DeviceEvent::Lost { loss, recovering } => to_value(loss)
+                    .map(|value| with(value, &[("type", "lost".into()), ("recovering", recovering.into())])),
                 DeviceEvent::Restored { ms, info } => weak.upgrade().map_or(Ok(JsValue::UNDEFINED), |state| {
                     let mut state = state.borrow_mut();
                     state.report.info = *info;
-                    Ok(js::object(&[("type", "restored".into()), ("ms", ms.into()), ("info", to_value(&state.report)?)]))
+                    Ok(js::object(&[
+                        ("type", "restored".into()),
+                        ("ms", ms.into()),
+                        ("info", to_value(&state.report)?),
+                    ]))
                 }),
             };
             if let Ok(value) = value {
@@ -328,12 +355,13 @@ impl WasmEngine {
         }
     }
 
-    /// Compiles a schema, given as JSON, also while the engine is at work: `{states, bytes, ms, warnings}`. Nothing is kept of it.
+    /// Compiles a schema, given as JSON, also while the engine is at work: `{states, bytes, ms, warnings}`. Nothing is
+    /// kept of it.
     #[wasm_bindgen(js_name = compileSchema, unchecked_return_type = "Promise<CompiledGrammar>")]
     pub fn compile_schema(schema: String, lenient: bool, compile: Function) -> Promise {
         promise(async move {
-            let schema: serde_json::Value =
-                serde_json::from_str(&schema).map_err(|e| Error::new(ErrorKind::InvalidSchema, format!("the schema is no JSON: {e}")))?;
+            let schema: serde_json::Value = serde_json::from_str(&schema)
+                .map_err(|e| Error::new(ErrorKind::InvalidSchema, format!("the schema is no JSON: {e}")))?;
             let grammar = Beside(compile).compile(serde_json::json!({ "schema": schema }).to_string(), lenient).await?;
             to_value(&grammar.about(grammar.ms))
         })
@@ -345,8 +373,8 @@ impl WasmEngine {
         self.state.borrow().engine.as_ref().is_some_and(|engine| engine.lost().is_some())
     }
 
-    /// Loads the model onto another device where this one is lost. Rejects with `DEVICE_LOST` where that is not possible, or was necessary a
-    /// minute ago.
+    /// Loads the model onto another device where this one is lost. Rejects with `DEVICE_LOST` where that is not
+    /// possible, or was necessary a minute ago.
     #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
     pub fn recover(&self) -> Promise {
         let state = self.state.clone();
@@ -375,8 +403,8 @@ impl WasmEngine {
         Ok(self.state.borrow().texts.text(&ids)?)
     }
 
-    /// What this engine is, where it runs and what it does there; as of the end of the last generation. `known`: a number that [`Self::plan_edition`]
-    /// gave; where it still does there is no `plan` in it, which is many rows.
+    /// What this engine is, where it runs and what it does there; as of the end of the last generation. `known`: a
+    /// number that [`Self::plan_edition`] gave; where it still does there is no `plan` in it, which is many rows.
     #[wasm_bindgen(unchecked_return_type = "EngineInfo")]
     pub fn info(&self, known: Option<u32>) -> std::result::Result<JsValue, Thrown> {
         let state = &mut *self.state.borrow_mut();
@@ -424,7 +452,8 @@ impl State {
 
     fn look_at(&mut self, engine: &Engine) {
         let edition = engine.plan_edition();
-        let plan = if edition == self.edition { std::mem::take(&mut self.report.info.plan) } else { engine.plan_rows() };
+        let plan =
+            if edition == self.edition { std::mem::take(&mut self.report.info.plan) } else { engine.plan_rows() };
         self.edition = edition;
         self.report.info = Info { plan, ..engine.about() };
     }
@@ -436,7 +465,10 @@ fn take(state: &RefCell<State>, cancel: &Cancel) -> Result<Engine> {
     if state.disposed {
         return Err(disposed());
     }
-    let engine = state.engine.take().ok_or_else(|| Error::bad_option("generate: a generation is running; wait for it or abort it"))?;
+    let engine = state
+        .engine
+        .take()
+        .ok_or_else(|| Error::bad_option("generate: a generation is running; wait for it or abort it"))?;
     state.running.push(cancel.clone());
     Ok(engine)
 }
@@ -504,9 +536,10 @@ fn named(variant: &Variant, filter: &str) -> bool {
     filter.trim().is_empty() || filter.split_whitespace().any(|word| name.contains(word))
 }
 
-/// Runs every kernel variant whose whole name contains a word of `filter` against its twin in this browser; `on_row` gets each case's result. `cases`:
-/// `all`; `quick`, one a variant; `cover`, one of each of so many variants that every value of each axis is among them. Builds with the feature `lab`
-/// emulate subgroups where they are too small, of each kernel once where `quick`; only they have `cover`.
+/// Runs every kernel variant whose whole name contains a word of `filter` against its twin in this browser; `on_row`
+/// gets each case's result. `cases`: `all`; `quick`, one a variant; `cover`, one of each of so many variants that every
+/// value of each axis is among them. Builds with the feature `lab` emulate subgroups where they are too small, of each
+/// kernel once where `quick`; only they have `cover`.
 #[wasm_bindgen(js_name = kernelCheck, unchecked_return_type = "Promise<KernelReport>")]
 pub fn kernel_check(filter: String, cases: String, on_row: Function) -> Promise {
     promise(async move {
@@ -515,7 +548,11 @@ pub fn kernel_check(filter: String, cases: String, on_row: Function) -> Promise 
             #[cfg(feature = "lab")]
             "cover" => (check::Selection::One, Emulated::All),
             "all" => (check::Selection::All, Emulated::All),
-            _ => return Err(Error::bad_option(format!("cases \"{cases}\" are none of all, quick and, in builds for shaders, cover"))),
+            _ => {
+                return Err(Error::bad_option(format!(
+                    "cases \"{cases}\" are none of all, quick and, in builds for shaders, cover"
+                )));
+            }
         };
         let gpu = Gpu::open(&GpuOptions { emulated, ..GpuOptions::default() }).await?;
         let row = |row: &check::Row| {
@@ -532,27 +569,30 @@ pub fn kernel_check(filter: String, cases: String, on_row: Function) -> Promise 
         });
         #[cfg(not(feature = "lab"))]
         let chosen: Option<Vec<&Variant>> = None;
-        let asked = |variant: &Variant| named(variant, &filter) && chosen.as_ref().is_none_or(|chosen| chosen.contains(&variant));
+        let asked = |variant: &Variant| {
+            named(variant, &filter) && chosen.as_ref().is_none_or(|chosen| chosen.contains(&variant))
+        };
         let report = check::check(&gpu, asked, selection, row).await;
         gpu.destroy();
         to_value(&report?)
     })
 }
 
-/// Puts these templates, an array of [name below shaders/, text], in the place of the build's. Resolves to the names of the variants that
-/// `filter` lets through, as [`kernel_check`] does, and whose text has changed.
+/// Puts these templates, an array of [name below shaders/, text], in the place of the build's. Resolves to the names of
+/// the variants that `filter` lets through, as [`kernel_check`] does, and whose text has changed.
 #[cfg(feature = "lab")]
 #[wasm_bindgen(js_name = kernelTemplates, unchecked_return_type = "Promise<string[]>")]
 pub fn kernel_templates(templates: JsValue, filter: String) -> Promise {
     promise(async move {
-        let templates: Vec<(String, String)> = serde_wasm_bindgen::from_value(templates).map_err(|e| Error::bad_option(format!("templates: {e}")))?;
+        let templates: Vec<(String, String)> =
+            serde_wasm_bindgen::from_value(templates).map_err(|e| Error::bad_option(format!("templates: {e}")))?;
         let changed = kernels::lab::replace(&templates, |variant| named(variant, &filter))?;
         to_value(&changed.iter().map(ToString::to_string).collect::<Vec<_>>())
     })
 }
 
-/// Measures a model, `{model}`, or random weights in a known model's shape, with what options.toml has of `bench` and `load`. With `{quality: N}` it
-/// compares the model's lane with the exact one at N positions instead.
+/// Measures a model, `{model}`, or random weights in a known model's shape, with what options.toml has of `bench` and
+/// `load`. With `{quality: N}` it compares the model's lane with the exact one at N positions instead.
 #[wasm_bindgen(unchecked_return_type = "Promise<BenchReport | QualityReport>")]
 pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal, compile: Function) -> Promise {
     promise(async move {
@@ -564,7 +604,8 @@ pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal, compi
         let files = match source {
             Some(source) => {
                 let mut load = Load::new(source);
-                // A model that this browser keeps is read from there. Of another one nothing is kept: its bytes are read once.
+                // A model that this browser keeps is read from there. Of another one nothing is kept: its bytes are
+                // read once.
                 if let Source::Remote(remote) = &load.source {
                     let stored = store_of(&load, remote, &signal).await.open(&ModelKey::new(remote.url())).await;
                     load.page.cache = stored.is_ok_and(|files| files.is_some());
@@ -574,7 +615,9 @@ pub fn bench(options: JsValue, on_progress: Function, signal: AbortSignal, compi
             None => None,
         };
         if let Some(positions) = given.quality {
-            let files = files.ok_or_else(|| Error::bad_option("bench: quality needs a model; random weights in a shape say nothing"))?;
+            let files = files.ok_or_else(|| {
+                Error::bad_option("bench: quality needs a model; random weights in a shape say nothing")
+            })?;
             return to_value(&crate::bench::quality(&files, &given.load, positions, &progress, &abort.cancel).await?);
         }
         let report = crate::bench::run(&given, files.as_ref(), Some(&Beside(compile)), &report, &abort.cancel).await?;
@@ -593,7 +636,8 @@ struct BenchNames {
 /// The shapes and weight types that `bench` knows.
 #[wasm_bindgen(js_name = benchNames, unchecked_return_type = "BenchNames")]
 pub fn bench_names() -> std::result::Result<JsValue, Thrown> {
-    let names = BenchNames { shapes: SHAPES.iter().map(|shape| shape.name).collect(), quants: Quant::names().collect() };
+    let names =
+        BenchNames { shapes: SHAPES.iter().map(|shape| shape.name).collect(), quants: Quant::names().collect() };
     Ok(to_value(&names)?)
 }
 
@@ -603,7 +647,9 @@ fn disposed() -> Error {
 
 /// As JSON would have it: plain objects, plain numbers.
 pub(super) fn to_value(value: &impl Serialize) -> Result<JsValue> {
-    value.serialize(&serde_wasm_bindgen::Serializer::json_compatible()).map_err(|e| Error::internal(format!("a result could not be passed to JavaScript: {e}")))
+    value
+        .serialize(&serde_wasm_bindgen::Serializer::json_compatible())
+        .map_err(|e| Error::internal(format!("a result could not be passed to JavaScript: {e}")))
 }
 
 /// Calls back. What the page throws is the page's; it must not end the work.
@@ -629,9 +675,15 @@ pub(super) fn tell_progress(function: &Function, progress: &impl Serialize) {
 }
 
 fn delta_value(delta: &Delta) -> JsValue {
-    let logprobs = if delta.logprobs.is_empty() { JsValue::UNDEFINED } else { to_value(&delta.logprobs).unwrap_or_default() };
+    let logprobs =
+        if delta.logprobs.is_empty() { JsValue::UNDEFINED } else { to_value(&delta.logprobs).unwrap_or_default() };
     let parts = if delta.parts.is_empty() { JsValue::UNDEFINED } else { to_value(&delta.parts).unwrap_or_default() };
-    js::object(&[("text", delta.text.as_str().into()), ("tokens", Uint32Array::from(delta.tokens.as_slice()).into()), ("logprobs", logprobs), ("parts", parts)])
+    js::object(&[
+        ("text", delta.text.as_str().into()),
+        ("tokens", Uint32Array::from(delta.tokens.as_slice()).into()),
+        ("logprobs", logprobs),
+        ("parts", parts),
+    ])
 }
 
 /// The contract's object; logits as typed arrays, which are moved rather than copied between threads.
@@ -639,7 +691,9 @@ fn generation_value(mut generation: Generation) -> Result<JsValue> {
     let logits = generation.logits.take();
     let all = generation.all_logits.take();
     let value = to_value(&generation)?;
-    let set = |name: &str, v: JsValue| Reflect::set(&value, &name.into(), &v).map_err(|e| super::from_js(&e, ErrorKind::Internal, name));
+    let set = |name: &str, v: JsValue| {
+        Reflect::set(&value, &name.into(), &v).map_err(|e| super::from_js(&e, ErrorKind::Internal, name))
+    };
     if let Some(logits) = logits {
         set("logits", Float32Array::from(logits.as_slice()).into())?;
     }

@@ -52,15 +52,23 @@ impl ByteSource for BlobSource {
             let failed = |e: JsValue| match from_js(&e, ErrorKind::Storage, &self.name) {
                 // The browser reads a picked file lazily, and refuses once it changed.
                 e if e.message().contains("NotReadableError") || e.message().contains("NotFoundError") => {
-                    Error::storage(format!("{}; the file was changed, moved or removed since it was chosen: choose it again", e.message()))
+                    Error::storage(format!(
+                        "{}; the file was changed, moved or removed since it was chosen: choose it again",
+                        e.message()
+                    ))
                 }
                 e => e,
             };
-            let slice = self.blob.slice_with_f64_and_f64(offset as f64, (offset + len as u64) as f64).map_err(failed)?;
+            let slice =
+                self.blob.slice_with_f64_and_f64(offset as f64, (offset + len as u64) as f64).map_err(failed)?;
             let buffer = JsFuture::from(slice.array_buffer()).await.map_err(failed)?;
             let bytes = Uint8Array::new(&buffer).to_vec();
             if bytes.len() != len {
-                return Err(Error::storage(format!("{}: gave {} bytes instead of {len}; choose the file again", self.name, bytes.len())));
+                return Err(Error::storage(format!(
+                    "{}: gave {} bytes instead of {len}; choose the file again",
+                    self.name,
+                    bytes.len()
+                )));
             }
             Ok(bytes)
         })
@@ -103,7 +111,12 @@ impl Medium for Blobs {
     fn files<'a>(&'a self, folder: &'a str) -> Work<'a, Vec<(String, u64)>> {
         Box::pin(async move {
             let folders = self.place.folders.borrow();
-            Ok(folders.get(folder).into_iter().flatten().map(|(name, blob)| (name.clone(), blob.size() as u64)).collect())
+            Ok(folders
+                .get(folder)
+                .into_iter()
+                .flatten()
+                .map(|(name, blob)| (name.clone(), blob.size() as u64))
+                .collect())
         })
     }
 
@@ -119,10 +132,18 @@ impl Medium for Blobs {
             let parts = Array::new();
             let old = self.place.folders.borrow().get(folder).and_then(|files| files.get(name)).cloned();
             if let Some(old) = old.filter(|_| keep > 0) {
-                let kept = old.slice_with_f64_and_f64(0.0, keep as f64).map_err(|e| from_js(&e, ErrorKind::OutOfMemory, name))?;
+                let kept = old
+                    .slice_with_f64_and_f64(0.0, keep as f64)
+                    .map_err(|e| from_js(&e, ErrorKind::OutOfMemory, name))?;
                 parts.push(&kept);
             }
-            let mut out = BlobOut { place: self.place.clone(), folder: folder.to_owned(), name: name.to_owned(), parts, tail: Vec::new() };
+            let mut out = BlobOut {
+                place: self.place.clone(),
+                folder: folder.to_owned(),
+                name: name.to_owned(),
+                parts,
+                tail: Vec::new(),
+            };
             out.flush().await?;
             Ok(Box::new(out) as _)
         })
@@ -185,7 +206,8 @@ impl Out for BlobOut {
     fn flush(&mut self) -> Work<'_, ()> {
         Box::pin(async {
             self.gather()?;
-            let blob = Blob::new_with_blob_sequence(&self.parts).map_err(|e| from_js(&e, ErrorKind::OutOfMemory, &self.name))?;
+            let blob = Blob::new_with_blob_sequence(&self.parts)
+                .map_err(|e| from_js(&e, ErrorKind::OutOfMemory, &self.name))?;
             self.place.folders.borrow_mut().entry(self.folder.clone()).or_default().insert(self.name.clone(), blob);
             Ok(())
         })

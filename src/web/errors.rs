@@ -88,12 +88,16 @@ mod tests {
 
     #[wasm_bindgen_test]
     fn causes_cross_the_border() {
-        let error = Error::template("the chat template fails").with_source(Error::internal("line 3").with_source(std::fmt::Error));
+        let error = Error::template("the chat template fails")
+            .with_source(Error::internal("line 3").with_source(std::fmt::Error));
         let cause = js::get(&to_js(&error), "cause");
         assert_eq!((js::string(&cause, "code"), js::string(&cause, "message")), ("INTERNAL".into(), "line 3".into()));
         let last = js::get(&cause, "cause");
         assert!(last.is_instance_of::<js_sys::Error>());
-        assert_eq!((js::string(&last, "message"), js::string(&last, "code")), (std::fmt::Error.to_string(), String::new()));
+        assert_eq!(
+            (js::string(&last, "message"), js::string(&last, "code")),
+            (std::fmt::Error.to_string(), String::new())
+        );
     }
 
     #[wasm_bindgen_test]

@@ -5,7 +5,9 @@ use js_sys::{Array, Function, Promise, Uint8Array};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, spawn_local};
-use web_sys::{AbortController, AbortSignal, Headers, ReadableStreamDefaultReader, RequestCache, RequestInit, Response};
+use web_sys::{
+    AbortController, AbortSignal, Headers, ReadableStreamDefaultReader, RequestCache, RequestInit, Response,
+};
 
 use super::errors::{from_js, text_of};
 use crate::base::{Cancel, epoch_ms, js, sleep};
@@ -56,8 +58,8 @@ pub struct FetchTransport {
 }
 
 impl FetchTransport {
-    /// Requests end with `ABORTED` as soon as `signal` is aborted. `fetch` takes the place of the browser's; a token, `(origin, token)`, is sent to
-    /// its own origin only.
+    /// Requests end with `ABORTED` as soon as `signal` is aborted. `fetch` takes the place of the browser's; a token,
+    /// `(origin, token)`, is sent to its own origin only.
     pub fn new(signal: Option<AbortSignal>, fetch: Option<Function>, token: Option<(String, String)>) -> Self {
         Self { signal, fetch, token }
     }
@@ -91,7 +93,8 @@ impl FetchTransport {
         }
     }
 
-    /// `fetch` rejects with a bare TypeError for no connection, a blocked port, and a server that does not allow this origin.
+    /// `fetch` rejects with a bare TypeError for no connection, a blocked port, and a server that does not allow this
+    /// origin.
     fn failed(&self, error: &JsValue, url: &str) -> Error {
         if is_aborted(self.signal.as_ref()) {
             return Error::aborted();
@@ -117,7 +120,10 @@ fn either(a: &AbortSignal, b: &AbortSignal) -> AbortSignal {
 }
 
 fn silent(url: &str) -> Error {
-    Error::network(format!("{url}: nothing has arrived for {} s; check the connection and try again", SILENCE_MS / 1000.0))
+    Error::network(format!(
+        "{url}: nothing has arrived for {} s; check the connection and try again",
+        SILENCE_MS / 1000.0
+    ))
 }
 
 impl Transport for FetchTransport {
@@ -138,11 +144,18 @@ impl Transport for FetchTransport {
                 Either::Left((response, _)) => response.map_err(|e| self.failed(&e, url))?,
                 Either::Right(_) => return Err(silent(url)),
             };
-            let response: Response = response.dyn_into().map_err(|_| Error::bad_option("fetch: did not resolve with a Response"))?;
+            let response: Response =
+                response.dyn_into().map_err(|_| Error::bad_option("fetch: did not resolve with a Response"))?;
             let headers = response.headers();
             let header = |name: &str| headers.get(name).ok().flatten();
             let reader = response.body().map(|stream| stream.get_reader().unchecked_into());
-            let body = FetchBody { url: url.to_owned(), reader, signal: self.signal.clone(), cancel: cancel.clone(), _guard: guard };
+            let body = FetchBody {
+                url: url.to_owned(),
+                reader,
+                signal: self.signal.clone(),
+                cancel: cancel.clone(),
+                _guard: guard,
+            };
             Ok(Reply::new(response.status(), header, epoch_ms() as f64 / 1000.0, Box::new(body)))
         })
     }
@@ -187,7 +200,11 @@ impl Body for FetchBody {
             };
             let result = result.map_err(|e| match is_aborted(self.signal.as_ref()) {
                 true => Error::aborted(),
-                false => Error::network(format!("{}: the connection failed while reading ({}); try again", self.url, text_of(&e))),
+                false => Error::network(format!(
+                    "{}: the connection failed while reading ({}); try again",
+                    self.url,
+                    text_of(&e)
+                )),
             })?;
             if js::get(&result, "done").is_truthy() {
                 self.reader = None;
@@ -224,7 +241,10 @@ mod tests {
         let url = web_sys::Url::create_object_url_with_blob(&blob_of(&bytes).unwrap()).unwrap();
         let remote = Remote::File { url: url.clone(), projector: None };
         let options = DownloadOptions { shard: 300_000, ..DownloadOptions::default() };
-        let (files, storage) = fetch(&remote, &Memory::store(), Rc::new(FetchTransport::default()), options, &|_| (), &Cancel::new()).await.unwrap();
+        let (files, storage) =
+            fetch(&remote, &Memory::store(), Rc::new(FetchTransport::default()), options, &|_| (), &Cancel::new())
+                .await
+                .unwrap();
         assert!(!storage.cached);
         let source = files.values().next().unwrap();
         assert_eq!(source.read(0, bytes.len()).await.unwrap(), bytes);
@@ -242,7 +262,11 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Network, "{error}");
         let controller = AbortController::new().unwrap();
         controller.abort_with_reason(&"the user left".into());
-        let error = FetchTransport::new(Some(controller.signal()), None, None).get(Request::whole(&missing), &cancel).await.err().unwrap();
+        let error = FetchTransport::new(Some(controller.signal()), None, None)
+            .get(Request::whole(&missing), &cancel)
+            .await
+            .err()
+            .unwrap();
         assert_eq!(error.kind(), ErrorKind::Aborted, "{error}");
     }
 
@@ -255,10 +279,14 @@ mod tests {
         let token = Some(("https://example.org".to_owned(), "secret".to_owned()));
         let transport = FetchTransport::new(None, Some(own), token);
         for (url, expected) in [
-            ("https://example.org/a", r#"https://example.org/a {"Range":"bytes=5-9","Authorization":"Bearer secret"} true"#),
+            (
+                "https://example.org/a",
+                r#"https://example.org/a {"Range":"bytes=5-9","Authorization":"Bearer secret"} true"#,
+            ),
             ("https://example.org.evil/a", r#"https://example.org.evil/a {"Range":"bytes=5-9"} true"#),
         ] {
-            let mut reply = transport.get(Request { url, range: Some((5, Some(10))) }, &Cancel::new()).await.ok().unwrap();
+            let mut reply =
+                transport.get(Request { url, range: Some((5, Some(10))) }, &Cancel::new()).await.ok().unwrap();
             assert_eq!(String::from_utf8(reply.body.next().await.unwrap().unwrap()).unwrap(), expected);
         }
     }

@@ -10,7 +10,8 @@ use crate::base::{js, now_ms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grammar::{Automaton, Compiler, Grammar, Warning, refused};
 
-/// What compiles in the Worker: a function of a description and whether to be lenient. Its promise resolves to the module's arrays, or to what it refused.
+/// What compiles in the Worker: a function of a description and whether to be lenient. Its promise resolves to the
+/// module's arrays, or to what it refused.
 pub(super) struct Beside(pub(super) Function);
 
 impl Compiler for Beside {
@@ -24,15 +25,27 @@ impl Compiler for Beside {
             if let Some(error) = error.dyn_ref::<Array>() {
                 return Err(refused(&error.get(0).as_string().unwrap_or_default(), place(error, 1)));
             }
-            let words = |name: &str| js::get(&made, name).dyn_into::<Uint32Array>().map(|array| array.to_vec()).unwrap_or_default();
+            let words = |name: &str| {
+                js::get(&made, name).dyn_into::<Uint32Array>().map(|array| array.to_vec()).unwrap_or_default()
+            };
             let numbers = words("numbers");
             let automaton = match *numbers.as_slice() {
-                [classes, states, symbols, start, ..] => Automaton::from_parts(words("table"), words("info"), words("states"), classes, states, symbols, start),
+                [classes, states, symbols, start, ..] => Automaton::from_parts(
+                    words("table"),
+                    words("info"),
+                    words("states"),
+                    classes,
+                    states,
+                    symbols,
+                    start,
+                ),
                 _ => None,
             };
             let warnings = js::get(&made, "warnings").dyn_into::<Array>().unwrap_or_default();
-            let warnings = warnings.iter().filter_map(|one| one.dyn_into::<Array>().ok()).map(|one| place(&one, 0)).collect();
-            let automaton = automaton.ok_or_else(|| Error::internal("the compiler of grammars made arrays that do not fit together"))?;
+            let warnings =
+                warnings.iter().filter_map(|one| one.dyn_into::<Array>().ok()).map(|one| place(&one, 0)).collect();
+            let automaton = automaton
+                .ok_or_else(|| Error::internal("the compiler of grammars made arrays that do not fit together"))?;
             Ok(Grammar { automaton, warnings, ms: now_ms() - started })
         })
     }

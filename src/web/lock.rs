@@ -1,5 +1,5 @@
-//! Web Locks: one writer at a time for a model, among all Workers and tabs of this origin. The browser frees the lock of a
-//! Worker that ends, however it ends.
+//! Web Locks: one writer at a time for a model, among all Workers and tabs of this origin. The browser frees the lock
+//! of a Worker that ends, however it ends.
 
 use futures_channel::oneshot;
 use futures_util::future::{Either, select};
@@ -59,7 +59,8 @@ pub(super) async fn acquire(name: &str, otherwise: Otherwise<'_>) -> Result<Opti
         held.into()
     });
     let locks = js::path(&js_sys::global(), &["navigator", "locks"]);
-    let request = js::call(&locks, "request", &[&name.into(), &options, &callback]).map_err(|e| from_js(&e, ErrorKind::Storage, "lock"))?;
+    let request = js::call(&locks, "request", &[&name.into(), &options, &callback])
+        .map_err(|e| from_js(&e, ErrorKind::Storage, "lock"))?;
     // The promise settles when the lock is given back, or at once if there is none to be had: then it says why.
     match select(grant, JsFuture::from(Promise::from(request))).await {
         Either::Left((Ok(lock), _)) => Ok(lock),

@@ -1,6 +1,8 @@
-//! The browser: the only place that knows JavaScript. It runs in a dedicated Worker, where OPFS can be read and written at once.
+//! The browser: the only place that knows JavaScript. It runs in a dedicated Worker, where OPFS can be read and written
+//! at once.
 //!
-//! Everything here translates between the engine's traits and what the browser offers; nothing of it decides about models.
+//! Everything here translates between the engine's traits and what the browser offers; nothing of it decides about
+//! models.
 
 mod abort;
 mod bindings;

@@ -51,7 +51,9 @@ pub(super) fn transport(load: &Load, remote: &Remote, signal: AbortSignal) -> Rc
 fn key(url: &str) -> Result<ModelKey> {
     match ModelSpec::parse(url)? {
         ModelSpec::Remote(remote) => Ok(ModelKey::new(remote.url())),
-        _ => Err(Error::bad_option(format!("{url:?} is not a complete URL; models are kept under the address that they came from"))),
+        _ => Err(Error::bad_option(format!(
+            "{url:?} is not a complete URL; models are kept under the address that they came from"
+        ))),
     }
 }
 
@@ -94,7 +96,11 @@ pub fn download_model(options: JsValue, on_progress: Function, signal: AbortSign
         let abort = Abort::follow(signal.clone());
         let store = Opfs::models(Some(signal.clone())).await?;
         let report = |progress: Progress| tell_progress(&on_progress, &progress);
-        to_value(&store.download(remote, transport(&load, remote, signal), load.download.clone(), &report, &abort.cancel).await?)
+        to_value(
+            &store
+                .download(remote, transport(&load, remote, signal), load.download.clone(), &report, &abort.cancel)
+                .await?,
+        )
     })
 }
 
@@ -140,7 +146,9 @@ pub fn export_model(url: String) -> Promise {
 pub fn import_model(url: String, files: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
     promise(async move {
         let key = key(&url)?;
-        let Source::Files(files) = options::source(&files)? else { return Err(Error::bad_option("import: give the files themselves")) };
+        let Source::Files(files) = options::source(&files)? else {
+            return Err(Error::bad_option("import: give the files themselves"));
+        };
         let abort = Abort::follow(signal.clone());
         let store = Opfs::models(Some(signal)).await?;
         let report = |progress: Progress| tell_progress(&on_progress, &progress);

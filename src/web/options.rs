@@ -1,5 +1,5 @@
-//! Options from JavaScript, read property by property as the table's rows say (options.toml), so that an error names the one that is wrong. An
-//! unknown one is an error.
+//! Options from JavaScript, read property by property as the table's rows say (options.toml), so that an error names
+//! the one that is wrong. An unknown one is an error.
 
 use std::rc::Rc;
 
@@ -78,7 +78,11 @@ impl<'a> Fields<'a> {
     fn finish(self) -> Result<()> {
         let keys = Object::keys(self.object.unchecked_ref::<Object>());
         match keys.iter().filter_map(|k| k.as_string()).find(|k| !self.known.contains(&k.as_str())) {
-            Some(key) => Err(Error::bad_option(format!("{}: {key} is not an option; known are {}", self.what, self.known.join(", ")))),
+            Some(key) => Err(Error::bad_option(format!(
+                "{}: {key} is not an option; known are {}",
+                self.what,
+                self.known.join(", ")
+            ))),
             None => Ok(()),
         }
     }
@@ -93,7 +97,11 @@ fn given(value: &JsValue) -> Given {
     } else if let Some(text) = value.as_string() {
         Given::Text(text)
     } else {
-        let text = if value.is_object() { js_sys::JSON::stringify(value).ok().and_then(|text| text.as_string()) } else { None };
+        let text = if value.is_object() {
+            js_sys::JSON::stringify(value).ok().and_then(|text| text.as_string())
+        } else {
+            None
+        };
         match text.and_then(|text| serde_json::from_str(&text).ok()) {
             Some(json) => Given::Json(json),
             None if value.is_null() => Given::Other("null".into()),
@@ -127,7 +135,14 @@ pub(super) struct Load {
 impl Load {
     /// A model, and nothing said about it.
     pub fn new(source: Source) -> Self {
-        Self { source, options: LoadOptions::default(), download: DownloadOptions::default(), page: PageOptions::default(), beside: 0, fetch: None }
+        Self {
+            source,
+            options: LoadOptions::default(),
+            download: DownloadOptions::default(),
+            page: PageOptions::default(),
+            beside: 0,
+            fetch: None,
+        }
     }
 
     /// What is fetched, and how. `but`: what a page cannot say here.
@@ -143,7 +158,8 @@ impl Load {
     }
 }
 
-/// Reads the options of `load`, or those of `plan`, which has one more. What a load may take of the memory, the page has seen to.
+/// Reads the options of `load`, or those of `plan`, which has one more. What a load may take of the memory, the page
+/// has seen to.
 pub(super) fn load(object: &JsValue, plan: bool) -> Result<Load> {
     let mut fields = Fields::new(if plan { "plan" } else { "load" }, object)?;
     let mut load = Load::fetched(&mut fields, &[])?;
@@ -182,21 +198,27 @@ pub(super) fn source(model: &JsValue) -> Result<Source> {
     if let Some(text) = model.as_string() {
         return match ModelSpec::parse(&text)? {
             ModelSpec::Remote(remote) => Ok(Source::Remote(remote)),
-            ModelSpec::Builtin => Err(Error::bad_option("load: model: in a page the model in the box is a file like any other; give the URL of box.gguf")),
-            ModelSpec::Path(_) => {
-                Err(Error::bad_option(format!("load: model: {text:?} is not a complete URL; a page cannot open paths, but it can pass a chosen File")))
-            }
+            ModelSpec::Builtin => Err(Error::bad_option(
+                "load: model: in a page the model in the box is a file like any other; give the URL of box.gguf",
+            )),
+            ModelSpec::Path(_) => Err(Error::bad_option(format!(
+                "load: model: {text:?} is not a complete URL; a page cannot open paths, but it can pass a chosen File"
+            ))),
         };
     }
     let mut fields = Fields::new("load: model", model)?;
-    let list = fields.raw("files").ok_or_else(|| fields.bad("files", "is missing; give a URL, or {files: [{name, data}]}"))?;
+    let list =
+        fields.raw("files").ok_or_else(|| fields.bad("files", "is missing; give a URL, or {files: [{name, data}]}"))?;
     fields.finish()?;
     let list: Array = list.dyn_into().map_err(|_| Error::bad_option("load: model: files: must be an array"))?;
     let mut files = Files::new();
     for entry in list.iter() {
         let mut fields = Fields::new("load: model: files", &entry)?;
         let name = fields.raw("name").and_then(|name| name.as_string()).unwrap_or_default();
-        let data: Blob = fields.raw("data").and_then(|d| d.dyn_into().ok()).ok_or_else(|| fields.bad(&name, "data must be a Blob or File"))?;
+        let data: Blob = fields
+            .raw("data")
+            .and_then(|d| d.dyn_into().ok())
+            .ok_or_else(|| fields.bad(&name, "data must be a Blob or File"))?;
         fields.finish()?;
         if name.is_empty() || files.contains_key(&name) {
             return Err(Error::bad_option(format!("load: model: files: the name {name:?} is empty or used twice")));
@@ -215,11 +237,14 @@ fn ids(value: &Value) -> Option<Vec<u32>> {
 }
 
 /// What a picture is that has been decoded.
-const PIXELS: &str = "must be pixels, { width, height, data } with four bytes for each: at least one, at most 100 million";
+const PIXELS: &str =
+    "must be pixels, { width, height, data } with four bytes for each: at least one, at most 100 million";
 
 /// The pixels of a picture, RGBA; what is transparent is white.
 fn picture(object: &JsValue) -> Option<Rc<Picture>> {
-    let side = |key: &str| js::get(object, key).as_f64().filter(|n| n.fract() == 0.0 && (1.0..=1e8).contains(n)).map(|n| n as u32);
+    let side = |key: &str| {
+        js::get(object, key).as_f64().filter(|n| n.fract() == 0.0 && (1.0..=1e8).contains(n)).map(|n| n as u32)
+    };
     let (width, height) = (side("width")?, side("height")?);
     let data: Uint8Array = js::get(object, "data").dyn_into().ok()?;
     let pixels = u64::from(width) * u64::from(height);
@@ -250,10 +275,17 @@ pub(super) fn request(object: &JsValue) -> Result<Request> {
     let mut prompts: Vec<Prompt> = [text, messages, tokens].into_iter().flatten().collect();
     let prompt = match prompts.len() {
         1 => prompts.remove(0),
-        n => return Err(Error::bad_option(format!("generate: exactly one of prompt, messages and tokens is needed, {n} were given"))),
+        n => {
+            return Err(Error::bad_option(format!(
+                "generate: exactly one of prompt, messages and tokens is needed, {n} were given"
+            )));
+        }
     };
     let pictures = match fields.raw("pictures") {
-        Some(list) => Array::from(&list).iter().map(|picture| self::picture(&picture).ok_or_else(|| fields.bad("pictures", PIXELS))).collect::<Result<_>>()?,
+        Some(list) => Array::from(&list)
+            .iter()
+            .map(|picture| self::picture(&picture).ok_or_else(|| fields.bad("pictures", PIXELS)))
+            .collect::<Result<_>>()?,
         None => Vec::new(),
     };
     let mut request = Request { prompt, pictures, ..Request::default() };
@@ -284,7 +316,9 @@ pub(super) fn texts(object: &JsValue) -> Result<TextsAsked> {
         Some(Given::Json(Value::Array(texts))) => texts.iter().map(text).collect(),
         _ => None,
     };
-    let texts = texts.ok_or_else(|| fields.bad(list, if ranks { "must be a list of texts" } else { "must be a text or a list of texts" }))?;
+    let texts = texts.ok_or_else(|| {
+        fields.bad(list, if ranks { "must be a list of texts" } else { "must be a text or a list of texts" })
+    })?;
     let asked = if ranks {
         let Some(Given::Text(query)) = fields.given("query") else { return Err(fields.bad("query", "must be a text")) };
         let mut options = RerankOptions::default();
@@ -326,7 +360,10 @@ mod tests {
             (r.seed, r.stop.as_slice(), r.ignore_eos, r.logits, r.logits_from),
             (Some(9_007_199_254_740_991), &["x".to_owned()][..], true, true, Some(2))
         );
-        assert_eq!((r.presence_penalty, r.frequency_penalty, r.repetition_penalty, r.logprobs), (1.0, -1.0, 1.5, Some(3)));
+        assert_eq!(
+            (r.presence_penalty, r.frequency_penalty, r.repetition_penalty, r.logprobs),
+            (1.0, -1.0, 1.5, Some(3))
+        );
         assert_eq!(r.logit_bias, BTreeMap::from([(7, -100.0), (9, 1.5)]));
         assert_eq!((r.overflow, r.reuse, r.conversation), (Overflow::Shift, false, 3));
         assert_eq!(r.template["enable_thinking"], false);

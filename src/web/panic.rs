@@ -24,7 +24,8 @@ fn install_hook() {
             console_error_panic_hook::hook(info);
             previous(info);
             // In a panic inside of `promise` itself the list is borrowed; then no promise can be rejected.
-            let waiting = WAITING.with(|w| w.try_borrow_mut().map(|mut w| std::mem::take(&mut w.1)).unwrap_or_default());
+            let waiting =
+                WAITING.with(|w| w.try_borrow_mut().map(|mut w| std::mem::take(&mut w.1)).unwrap_or_default());
             let error = to_js(&Error::internal(format!("the engine panicked, which is a bug: {info}; load it again")));
             for (_, reject) in waiting {
                 let _ = reject.call1(&JsValue::UNDEFINED, &error);
@@ -33,8 +34,8 @@ fn install_hook() {
     });
 }
 
-/// A promise of what `work` gives. It rejects with our errors, and with `INTERNAL` if anything panics while it is open: a plain
-/// future would leave it open for ever.
+/// A promise of what `work` gives. It rejects with our errors, and with `INTERNAL` if anything panics while it is open:
+/// a plain future would leave it open for ever.
 pub(super) fn promise(work: impl Future<Output = Result<JsValue>> + 'static) -> Promise {
     install_hook();
     let mut settle = None;

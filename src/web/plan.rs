@@ -13,8 +13,8 @@ use super::panic::promise;
 use crate::base::Progress;
 use crate::engine::{Engine, Room};
 
-/// What loading a model would take, from its header alone: takes the options of `load`, the bytes `beside` it, and a function that gets progress.
-/// Nothing is kept.
+/// What loading a model would take, from its header alone: takes the options of `load`, the bytes `beside` it, and a
+/// function that gets progress. Nothing is kept.
 #[wasm_bindgen(js_name = planModel, unchecked_return_type = "Promise<LoadPlan>")]
 pub fn plan_model(options: JsValue, on_progress: Function, signal: AbortSignal) -> Promise {
     promise(async move {

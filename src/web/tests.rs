@@ -1,5 +1,5 @@
-//! The engine as JavaScript sees it, in a Worker of a real browser: small random models against Hugging Face transformers, and
-//! every way in which a call can end.
+//! The engine as JavaScript sees it, in a Worker of a real browser: small random models against Hugging Face
+//! transformers, and every way in which a call can end.
 
 use js_sys::{Array, Float32Array, Function, Promise, Uint32Array};
 use serde::Deserialize;
@@ -55,7 +55,13 @@ extern "C" {
     /// The class as JavaScript has it.
     type Engine;
     #[wasm_bindgen(method)]
-    fn generate(this: &Engine, request: &JsValue, on_delta: &Function, on_progress: &Function, signal: &AbortSignal) -> Promise;
+    fn generate(
+        this: &Engine,
+        request: &JsValue,
+        on_delta: &Function,
+        on_progress: &Function,
+        signal: &AbortSignal,
+    ) -> Promise;
     #[wasm_bindgen(method)]
     fn info(this: &Engine) -> JsValue;
     #[wasm_bindgen(method)]
@@ -78,14 +84,18 @@ fn collect() -> (Function, Array) {
 }
 
 fn model(files: &[(&str, &[u8])]) -> JsValue {
-    let list = files.iter().map(|(name, bytes)| js::object(&[("name", (*name).into()), ("data", blob_of(bytes).unwrap().into())]));
+    let list = files
+        .iter()
+        .map(|(name, bytes)| js::object(&[("name", (*name).into()), ("data", blob_of(bytes).unwrap().into())]));
     js::object(&[("files", list.collect::<Array>().into())])
 }
 
 async fn load(files: &[(&str, &[u8])], options: &[(&str, JsValue)]) -> Result<Engine, JsValue> {
     let mut all = vec![("model", model(files)), ("lane", "exact".into())];
     all.extend_from_slice(options);
-    JsFuture::from(WasmEngine::load(js::object(&all), ignore(), signal(), &WasmControl::new())).await.map(JsCast::unchecked_into)
+    JsFuture::from(WasmEngine::load(js::object(&all), ignore(), signal(), &WasmControl::new()))
+        .await
+        .map(JsCast::unchecked_into)
 }
 
 fn tokens(ids: &[u32]) -> JsValue {
@@ -109,21 +119,38 @@ async fn agrees(options: &[(&str, JsValue)]) {
         let e: Expected = serde_json::from_slice(expected).unwrap();
         let engine = load(files, options).await.unwrap_or_else(|e| panic!("{name}: {e:?}"));
         let logits = [("logits", true.into()), ("logitsFrom", e.from.into())];
-        let request = [("tokens", tokens(&e.tokens)), logits[0].clone(), logits[1].clone(), ("maxTokens", 1.into()), ("temperature", 0.into())];
+        let request = [
+            ("tokens", tokens(&e.tokens)),
+            logits[0].clone(),
+            logits[1].clone(),
+            ("maxTokens", 1.into()),
+            ("temperature", 0.into()),
+        ];
         let result = generate(&engine, &request).await.unwrap_or_else(|e| panic!("{name}: {e:?}"));
         let rows: Array = js::get(&result, "all_logits").unchecked_into();
         assert_eq!(rows.length() as usize, e.logits.len(), "{name}: positions");
         for (i, (ours, theirs)) in rows.iter().zip(&e.logits).enumerate() {
             let ours = ours.unchecked_into::<Float32Array>().to_vec();
             let scale = theirs.iter().fold(0.0f32, |m, x| m.max(x.abs()));
-            let apart = ours.iter().zip(theirs).fold(0.0f32, |m, (a, b)| if (a - b).is_finite() { m.max((a - b).abs()) } else { f32::INFINITY });
-            assert!(ours.len() == theirs.len() && apart <= 1e-3 * scale, "{name}, row {i}: {apart} apart, largest |logit| {scale}");
+            let apart = ours
+                .iter()
+                .zip(theirs)
+                .fold(0.0f32, |m, (a, b)| if (a - b).is_finite() { m.max((a - b).abs()) } else { f32::INFINITY });
+            assert!(
+                ours.len() == theirs.len() && apart <= 1e-3 * scale,
+                "{name}, row {i}: {apart} apart, largest |logit| {scale}"
+            );
             if !e.ties.contains(&(e.from + i as u32)) {
                 assert_eq!(argmax(&ours), e.greedy[i] as usize, "{name}, row {i}");
             }
         }
         let limit = (e.greedy.len() as u32).into();
-        let request = [("tokens", tokens(&e.prompt)), ("ignoreEos", true.into()), ("maxTokens", limit), ("temperature", 0.into())];
+        let request = [
+            ("tokens", tokens(&e.prompt)),
+            ("ignoreEos", true.into()),
+            ("maxTokens", limit),
+            ("temperature", 0.into()),
+        ];
         let result = generate(&engine, &request).await.unwrap_or_else(|e| panic!("{name}: {e:?}"));
         if e.ties.is_empty() {
             assert_eq!(ids(&js::get(&result, "tokens")), e.greedy, "{name}: greedy text");
@@ -151,10 +178,11 @@ fn code(error: &JsValue) -> String {
 async fn progress_info_and_deltas() {
     let (files, e) = small();
     let (report, reports) = collect();
-    let engine = JsFuture::from(WasmEngine::load(js::object(&[("model", model(files))]), report, signal(), &WasmControl::new()))
-        .await
-        .unwrap()
-        .unchecked_into::<Engine>();
+    let engine =
+        JsFuture::from(WasmEngine::load(js::object(&[("model", model(files))]), report, signal(), &WasmControl::new()))
+            .await
+            .unwrap()
+            .unchecked_into::<Engine>();
     let mut phases: Vec<String> = reports.iter().map(|p| js::string(&p, "phase")).collect();
     phases.dedup();
     assert!(["read", "compile", "upload"].iter().all(|p| phases.iter().any(|q| q == p)), "{phases:?}");
@@ -168,11 +196,17 @@ async fn progress_info_and_deltas() {
     assert!(plan.length() > 10 && plan.iter().all(|s| js::string(&s, "where") == "gpu"), "every step runs on the GPU");
 
     let (deliver, deltas) = collect();
-    let request = js::object(&[("tokens", tokens(&e.prompt)), ("ignoreEos", true.into()), ("maxTokens", 20.into()), ("temperature", 0.into())]);
+    let request = js::object(&[
+        ("tokens", tokens(&e.prompt)),
+        ("ignoreEos", true.into()),
+        ("maxTokens", 20.into()),
+        ("temperature", 0.into()),
+    ]);
     let result = JsFuture::from(engine.generate(&request, &deliver, &ignore(), &signal())).await.unwrap();
     let text: String = deltas.iter().map(|d| js::string(&d, "text")).collect();
     assert_eq!(text, js::string(&result, "text"));
-    let seen: Vec<u32> = deltas.iter().flat_map(|d| js::get(&d, "tokens").unchecked_into::<Uint32Array>().to_vec()).collect();
+    let seen: Vec<u32> =
+        deltas.iter().flat_map(|d| js::get(&d, "tokens").unchecked_into::<Uint32Array>().to_vec()).collect();
     assert_eq!(seen, ids(&js::get(&result, "tokens")));
     assert_eq!((seen.len(), js::string(&result, "finish_reason").as_str()), (20, "length"));
     for path in [["timings", "decode_ms"], ["counters", "readbacks"], ["adapter", "name"]] {
@@ -188,7 +222,9 @@ async fn aborting_disposing_and_overlapping() {
     let controller = AbortController::new().unwrap();
     controller.abort();
     let options = js::object(&[("model", model(files))]);
-    let error = JsFuture::from(WasmEngine::load(options, ignore(), controller.signal(), &WasmControl::new())).await.unwrap_err();
+    let error = JsFuture::from(WasmEngine::load(options, ignore(), controller.signal(), &WasmControl::new()))
+        .await
+        .unwrap_err();
     assert_eq!(code(&error), "ABORTED");
 
     let engine = load(files, &[("chunk", 1.into())]).await.unwrap();
@@ -202,7 +238,8 @@ async fn aborting_disposing_and_overlapping() {
     let result = JsFuture::from(first).await.unwrap();
     assert_eq!(js::string(&result, "finish_reason"), "abort");
 
-    let short = [("tokens", tokens(&e.prompt)), ("maxTokens", 3.into()), ("ignoreEos", true.into()), ("temperature", 0.into())];
+    let short =
+        [("tokens", tokens(&e.prompt)), ("maxTokens", 3.into()), ("ignoreEos", true.into()), ("temperature", 0.into())];
     let result = generate(&engine, &short).await.unwrap();
     assert_eq!(ids(&js::get(&result, "tokens")), e.greedy[..3]);
 
@@ -220,7 +257,10 @@ async fn what_cannot_be_done_says_so() {
     assert_eq!(code(&load(&[("a.gguf", b"not a model")], &[]).await.err().unwrap()), "BAD_MODEL");
     let half = &files[0].1[..files[0].1.len() / 2];
     assert_eq!(code(&load(&[("model.gguf", half)], &[]).await.err().unwrap()), "BAD_MODEL");
-    assert_eq!(code(&load(files, &[("kernels", js::object(&[("matvec", "none".into())]))]).await.err().unwrap()), "UNKNOWN_KERNEL");
+    assert_eq!(
+        code(&load(files, &[("kernels", js::object(&[("matvec", "none".into())]))]).await.err().unwrap()),
+        "UNKNOWN_KERNEL"
+    );
     assert_eq!(code(&load(files, &[("adapter", "no such GPU".into())]).await.err().unwrap()), "NO_ADAPTER");
     assert_eq!(code(&load(files, &[("chunk", 1000.into())]).await.err().unwrap()), "BAD_OPTION");
     let engine = load(files, &[("context", 8.into())]).await.unwrap();

@@ -1,5 +1,5 @@
-//! Streams the checkpoint's tensors into GPU buffers: a few MiB at a time, whatever the model's size. What lies in shards is copied, the rest
-//! repacked, or quantized.
+//! Streams the checkpoint's tensors into GPU buffers: a few MiB at a time, whatever the model's size. What lies in
+//! shards is copied, the rest repacked, or quantized.
 
 use bytemuck::cast_slice;
 use futures_util::future::LocalBoxFuture;
@@ -27,7 +27,11 @@ const PIECE: usize = 4 << 20;
 const AHEAD: u64 = 4 * PIECE as u64;
 
 /// Bytes of the checkpoint that [`load`] reads: some twice, others not at all.
-pub fn bytes_to_read(checkpoint: &Checkpoint, matrices: &[Matrix], vectors: &[(BufferId, VectorSource)]) -> Result<u64> {
+pub fn bytes_to_read(
+    checkpoint: &Checkpoint,
+    matrices: &[Matrix],
+    vectors: &[(BufferId, VectorSource)],
+) -> Result<u64> {
     let tensors = vectors.iter().flat_map(|(_, source)| &source.parts).filter_map(|part| part.tensor.as_ref());
     let mut bytes = tensors.map(|name| checkpoint.tensor(name).map(|info| info.bytes)).sum::<Result<u64>>()?;
     for matrix in matrices {
@@ -51,8 +55,9 @@ pub struct LoadTimes {
     pub write: f64,
 }
 
-/// Reads every matrix and vector and hands it to the sink; `done(bytes)` is called after each piece of the checkpoint. While one piece is encoded
-/// and written the next ones are already being read, where the source reads beside this thread.
+/// Reads every matrix and vector and hands it to the sink; `done(bytes)` is called after each piece of the checkpoint.
+/// While one piece is encoded and written the next ones are already being read, where the source reads beside this
+/// thread.
 pub async fn load(
     checkpoint: &Checkpoint,
     matrices: &[Matrix],
@@ -91,11 +96,17 @@ enum Job<'a> {
     Part(usize, &'a Part),
 }
 
-/// All there is to load, in the order in which the last bytes of each stand in the checkpoint: so do they arrive, where they arrive.
-fn in_order<'a>(checkpoint: &Checkpoint, matrices: &'a [Matrix], vectors: &'a [(BufferId, VectorSource)]) -> Result<Vec<Job<'a>>> {
+/// All there is to load, in the order in which the last bytes of each stand in the checkpoint: so do they arrive, where
+/// they arrive.
+fn in_order<'a>(
+    checkpoint: &Checkpoint,
+    matrices: &'a [Matrix],
+    vectors: &'a [(BufferId, VectorSource)],
+) -> Result<Vec<Job<'a>>> {
     let end = |name: &str| {
         let info = checkpoint.tensor(name)?;
-        let packed = packed(checkpoint, info).and_then(|p| p.segments.iter().map(|s| (s.shard, s.offset + s.length)).max());
+        let packed =
+            packed(checkpoint, info).and_then(|p| p.segments.iter().map(|s| (s.shard, s.offset + s.length)).max());
         Ok::<_, Error>(packed.unwrap_or((info.file, info.end())))
     };
     let mut jobs = Vec::new();
@@ -187,7 +198,11 @@ fn pieces<'a>(checkpoint: &'a Checkpoint, jobs: Vec<Job<'a>>) -> Result<Vec<Piec
                     if let Some(name) = &part.tensor {
                         let info = checkpoint.tensor(name)?;
                         if info.elements() != part.len as u64 {
-                            return Err(Error::bad_model(format!("tensor {name} has {} elements, the model reads {}", info.elements(), part.len)));
+                            return Err(Error::bad_model(format!(
+                                "tensor {name} has {} elements, the model reads {}",
+                                info.elements(),
+                                part.len
+                            )));
                         }
                         bytes += info.bytes;
                     }
@@ -206,7 +221,10 @@ fn pieces<'a>(checkpoint: &'a Checkpoint, jobs: Vec<Job<'a>>) -> Result<Vec<Piec
                 let (rows, from, bytes) = match packed(checkpoint, info) {
                     Some(packed) if packed.columns != slice.transposed => {
                         let by = if packed.columns { "columns" } else { "rows" };
-                        return Err(Error::bad_model(format!("tensor {} is stored by {by}, the model reads the other", info.name)));
+                        return Err(Error::bad_model(format!(
+                            "tensor {} is stored by {by}, the model reads the other",
+                            info.name
+                        )));
                     }
                     Some(packed) => packed_rows(packed, slice.kind, k, row, left, &info.name)?,
                     None if slice.transposed => (left, From::Turned(row), left as u64 * row_bytes),
@@ -216,7 +234,10 @@ fn pieces<'a>(checkpoint: &'a Checkpoint, jobs: Vec<Job<'a>>) -> Result<Vec<Piec
                     }
                 };
                 row += rows;
-                pieces.push(Piece { what: What::Rows(Rows { part, info, kind: slice.kind, k, rows, from, first: false, last: false }), bytes });
+                pieces.push(Piece {
+                    what: What::Rows(Rows { part, info, kind: slice.kind, k, rows, from, first: false, last: false }),
+                    bytes,
+                });
             }
         }
         let count = pieces.len();
@@ -230,7 +251,14 @@ fn pieces<'a>(checkpoint: &'a Checkpoint, jobs: Vec<Job<'a>>) -> Result<Vec<Piec
 }
 
 /// Rows from `row` on, at most `most`, of a tensor in the GPU's layout: how many, where, and their bytes.
-fn packed_rows<'a>(packed: &'a PackedTensor, kind: WeightType, k: usize, row: usize, most: usize, name: &str) -> Result<(usize, From<'a>, u64)> {
+fn packed_rows<'a>(
+    packed: &'a PackedTensor,
+    kind: WeightType,
+    k: usize,
+    row: usize,
+    most: usize,
+    name: &str,
+) -> Result<(usize, From<'a>, u64)> {
     let mut first = 0;
     let Some(segment) = packed.segments.iter().find(|s| {
         first += s.rows;
@@ -245,7 +273,11 @@ fn packed_rows<'a>(packed: &'a PackedTensor, kind: WeightType, k: usize, row: us
     let rows = (PIECE / row_quants as usize).max(1).min(most).min(left);
     let quants = rows as u64 * row_quants;
     let scales = scales_of(first + rows as u64) - scales_of(first);
-    let from = From::Packed(segment, (first * row_quants, quants as usize), (segment.rows * row_quants + scales_of(first), scales as usize));
+    let from = From::Packed(
+        segment,
+        (first * row_quants, quants as usize),
+        (segment.rows * row_quants + scales_of(first), scales as usize),
+    );
     Ok((rows, from, quants + scales))
 }
 
@@ -259,7 +291,9 @@ fn row_bytes_of(checkpoint: &Checkpoint, info: &TensorInfo, k: usize) -> Result<
     if packed(checkpoint, info).is_some() {
         return Ok(info.bytes * k as u64 / info.elements());
     }
-    info.dtype.bytes_of(k as u64).ok_or_else(|| Error::bad_model(format!("tensor {}: a {} row of {k} elements is not whole blocks", info.name, info.dtype)))
+    info.dtype.bytes_of(k as u64).ok_or_else(|| {
+        Error::bad_model(format!("tensor {}: a {} row of {k} elements is not whole blocks", info.name, info.dtype))
+    })
 }
 
 impl Piece<'_> {
@@ -277,7 +311,9 @@ impl Piece<'_> {
                 From::Raw(offset) => checkpoint.read(info, offset, self.bytes as usize).await.map(Raw::Rows),
                 From::Turned(_) => checkpoint.read(info, 0, info.bytes as usize).await.map(Raw::Rows),
                 From::Packed(segment, quants, scales) => {
-                    let read = async |(offset, len)| if len == 0 { Ok(Vec::new()) } else { checkpoint.read_segment(segment, offset, len).await };
+                    let read = async |(offset, len)| {
+                        if len == 0 { Ok(Vec::new()) } else { checkpoint.read_segment(segment, offset, len).await }
+                    };
                     let both = async { Ok(Raw::Packed(read(quants).await?, read(scales).await?)) };
                     both.await.map_err(|e: Error| e.at(&info.name))
                 }
@@ -294,10 +330,19 @@ impl Piece<'_> {
     }
 
     /// Has what was read in the GPU's layout, and hands it over.
-    async fn write(&self, raw: Raw, checkpoint: &Checkpoint, writing: &mut Writing, sink: &dyn Sink, times: &mut LoadTimes) -> Result<()> {
+    async fn write(
+        &self,
+        raw: Raw,
+        checkpoint: &Checkpoint,
+        writing: &mut Writing,
+        sink: &dyn Sink,
+        times: &mut LoadTimes,
+    ) -> Result<()> {
         let rows = match (&self.what, &raw) {
             (What::Rows(rows), _) => rows,
-            (What::Vector(buffer, source), Raw::Tensors(tensors)) => return sink.write(*buffer, 0, cast_slice(&vector(source, tensors, checkpoint)?)).await,
+            (What::Vector(buffer, source), Raw::Tensors(tensors)) => {
+                return sink.write(*buffer, 0, cast_slice(&vector(source, tensors, checkpoint)?)).await;
+            }
             _ => return Err(Error::internal("rows were read for a vector")),
         };
         if rows.first {
@@ -318,7 +363,13 @@ impl Piece<'_> {
 
 impl Rows<'_> {
     /// Encodes rows of the checkpoint's layout and hands them over.
-    async fn encode(&self, mut raw: Vec<u8>, writing: &mut Writing, sink: &dyn Sink, times: &mut LoadTimes) -> Result<()> {
+    async fn encode(
+        &self,
+        mut raw: Vec<u8>,
+        writing: &mut Writing,
+        sink: &dyn Sink,
+        times: &mut LoadTimes,
+    ) -> Result<()> {
         let started = now_ms();
         let mut at = 0;
         let mut row_bytes = raw.len() / self.rows;
@@ -332,8 +383,11 @@ impl Rows<'_> {
         while left > 0 {
             let started = now_ms();
             let rows = (PIECE / row_bytes).clamp(1, left);
-            let some = raw.get(at..at + rows * row_bytes).ok_or_else(|| Error::internal(format!("{} has fewer rows than its shape says", self.info.name)))?;
-            let Packed { wq, scales } = encode(self.kind, self.info.dtype, some, rows, self.k).map_err(|e| e.at(&self.info.name))?;
+            let some = raw
+                .get(at..at + rows * row_bytes)
+                .ok_or_else(|| Error::internal(format!("{} has fewer rows than its shape says", self.info.name)))?;
+            let Packed { wq, scales } =
+                encode(self.kind, self.info.dtype, some, rows, self.k).map_err(|e| e.at(&self.info.name))?;
             times.encode += now_ms() - started;
             self.write(cast_slice(&wq), &scales, writing, sink, times).await?;
             at += rows * row_bytes;
@@ -342,7 +396,14 @@ impl Rows<'_> {
         Ok(())
     }
 
-    async fn write(&self, quants: &[u8], scales: &[u8], writing: &mut Writing, sink: &dyn Sink, times: &mut LoadTimes) -> Result<()> {
+    async fn write(
+        &self,
+        quants: &[u8],
+        scales: &[u8],
+        writing: &mut Writing,
+        sink: &dyn Sink,
+        times: &mut LoadTimes,
+    ) -> Result<()> {
         let started = now_ms();
         sink.write(self.part.wq, writing.at, quants).await?;
         writing.at += quants.len() as u64;
@@ -379,8 +440,8 @@ fn vector(source: &VectorSource, tensors: &[Vec<u8>], checkpoint: &Checkpoint) -
     Ok(values)
 }
 
-/// `rows` rows of `k` elements of a checkpoint's type, as kernels read `kind`: repacked where that is the same type or has room for all of it,
-/// otherwise decoded and quantized.
+/// `rows` rows of `k` elements of a checkpoint's type, as kernels read `kind`: repacked where that is the same type or
+/// has room for all of it, otherwise decoded and quantized.
 pub fn encode(kind: WeightType, dtype: DType, raw: &[u8], rows: usize, k: usize) -> Result<Packed> {
     if kind.dtype() == dtype {
         return repack(kind, raw, rows, k);

@@ -1,5 +1,5 @@
-//! How matrices of a checkpoint become matrices on the GPU: concatenated where one kernel reads several, split where a type changes or
-//! a part would not fit into one binding.
+//! How matrices of a checkpoint become matrices on the GPU: concatenated where one kernel reads several, split where a
+//! type changes or a part would not fit into one binding.
 
 use std::collections::HashSet;
 
@@ -96,8 +96,9 @@ impl Matrix {
         self.parts.iter().map(|p| p.kind.bytes((p.rows * self.kb()) as u64)).sum()
     }
 
-    /// Stacks rows of tensors, each with `k` columns, on top of each other. Neighbours of one type share a part; a part is cut, between groups
-    /// of `group` rows, where it would exceed `max_binding` bytes. `buffer(label, bytes)` reserves the GPU buffers.
+    /// Stacks rows of tensors, each with `k` columns, on top of each other. Neighbours of one type share a part; a part
+    /// is cut, between groups of `group` rows, where it would exceed `max_binding` bytes. `buffer(label, bytes)`
+    /// reserves the GPU buffers.
     pub fn stack(
         name: String,
         checkpoint: &Checkpoint,
@@ -119,20 +120,29 @@ impl Matrix {
                 return Err(Error::unsupported(format!("tensor {tensor}: a matrix of columns in a quantized type")));
             }
             n += source.rows;
-            let max_rows = usize::try_from(max_binding / (kb * kind.quant_words() * 4) as u64).unwrap_or(usize::MAX) / group * group;
+            let max_rows = usize::try_from(max_binding / (kb * kind.quant_words() * 4) as u64).unwrap_or(usize::MAX)
+                / group
+                * group;
             if max_rows == 0 {
-                return Err(Error::out_of_memory(format!("{group} rows of {tensor} are larger than the GPU's binding limit of {max_binding} bytes")));
+                return Err(Error::out_of_memory(format!(
+                    "{group} rows of {tensor} are larger than the GPU's binding limit of {max_binding} bytes"
+                )));
             }
             let mut taken = 0;
             while taken < source.rows {
                 let room = match rows_of.last() {
-                    Some((last, slices)) if *last == kind => max_rows.saturating_sub(slices.iter().map(|s| s.rows).sum()),
+                    Some((last, slices)) if *last == kind => {
+                        max_rows.saturating_sub(slices.iter().map(|s| s.rows).sum())
+                    }
                     _ => 0,
                 };
                 if room == 0 {
-                    let within = rows_of.last().map_or(0, |(_, slices)| slices.iter().map(|s| s.rows).sum::<usize>() % group);
+                    let within =
+                        rows_of.last().map_or(0, |(_, slices)| slices.iter().map(|s| s.rows).sum::<usize>() % group);
                     if within != 0 {
-                        return Err(Error::unsupported(format!("tensor {tensor} has another type than what it is one matrix with")));
+                        return Err(Error::unsupported(format!(
+                            "tensor {tensor} has another type than what it is one matrix with"
+                        )));
                     }
                     rows_of.push((kind, Vec::new()));
                     continue;
@@ -184,7 +194,12 @@ pub(crate) fn nothing_to_quantize(recipe: Recipe) -> Error {
 /// Has the plan say which weights have another type in the checkpoint.
 pub fn note_conversions(checkpoint: &Checkpoint, matrices: &[&Matrix], layout: &mut Layout) {
     for part in matrices.iter().flat_map(|matrix| &matrix.parts) {
-        let types: Vec<_> = part.slices.iter().filter_map(|s| checkpoint.tensors.get(&s.tensor)).map(|info| info.dtype.name()).collect();
+        let types: Vec<_> = part
+            .slices
+            .iter()
+            .filter_map(|s| checkpoint.tensors.get(&s.tensor))
+            .map(|info| info.dtype.name())
+            .collect();
         let mut others: Vec<_> = types.into_iter().filter(|name| *name != part.kind.dtype().name()).collect();
         others.sort_unstable();
         others.dedup();
@@ -233,14 +248,19 @@ pub fn expect<'a>(checkpoint: &'a Checkpoint, name: &str, shape: &[usize]) -> Re
     let Some(info) = checkpoint.tensors.get(name) else {
         let stem = name.strip_suffix("weight").unwrap_or(name);
         let beside = checkpoint.tensors.iter().find(|(other, info)| whole(info.dtype) && other.starts_with(stem));
-        return Err(beside.map_or_else(|| Error::bad_model(format!("tensor {name} is missing")), |(_, info)| quantized(info)));
+        return Err(
+            beside.map_or_else(|| Error::bad_model(format!("tensor {name} is missing")), |(_, info)| quantized(info))
+        );
     };
     if whole(info.dtype) {
         return Err(quantized(info));
     }
     let wanted: Vec<u64> = shape.iter().map(|d| *d as u64).collect();
     if info.shape != wanted {
-        return Err(Error::bad_model(format!("tensor {name} has shape {:?}, the configuration asks for {wanted:?}", info.shape)));
+        return Err(Error::bad_model(format!(
+            "tensor {name} has shape {:?}, the configuration asks for {wanted:?}",
+            info.shape
+        )));
     }
     Ok(info)
 }

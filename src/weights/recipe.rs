@@ -27,7 +27,9 @@ impl Recipe {
             "q4_k" | "q4_k_m" => Ok(Self::Q4KM),
             "q8_0" => Ok(Self::Q8_0),
             "f16" => Ok(Self::F16),
-            other => Err(Error::bad_option(format!("quantization {other:?} does not exist; there are q4_0, q4_k (also called q4_k_m), q8_0 and f16"))),
+            other => Err(Error::bad_option(format!(
+                "quantization {other:?} does not exist; there are q4_0, q4_k (also called q4_k_m), q8_0 and f16"
+            ))),
         }
     }
 
@@ -41,7 +43,8 @@ impl Recipe {
         }
     }
 
-    /// The type of a matrix with rows of `k`. `part` is llama.cpp's name of it, `tied` whether the embedding is the head.
+    /// The type of a matrix with rows of `k`. `part` is llama.cpp's name of it, `tied` whether the embedding is the
+    /// head.
     pub fn of(self, part: &str, layer: usize, layers: usize, k: usize, tied: bool) -> DType {
         // llama.cpp's use_more_bits.
         let more = layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;

@@ -35,8 +35,13 @@ struct Expected {
 const TOLERANCE: f32 = 3e-5;
 
 /// Each fixture, and its forms.
-const FIXTURES: [(&str, &[&str]); 5] =
-    [("gemma3", &["peft"]), ("llama-all", &["peft", "adapter.gguf"]), ("llama-gguf", &["peft", "adapter.gguf"]), ("llama-two", &["peft"]), ("phi3", &["peft"])];
+const FIXTURES: [(&str, &[&str]); 5] = [
+    ("gemma3", &["peft"]),
+    ("llama-all", &["peft", "adapter.gguf"]),
+    ("llama-gguf", &["peft", "adapter.gguf"]),
+    ("llama-two", &["peft"]),
+    ("phi3", &["peft"]),
+];
 
 fn expected(fixture: &str) -> Expected {
     serde_json::from_slice(&bytes(&format!("lora/{fixture}/expected.json"))).expect("expected.json")
@@ -51,7 +56,8 @@ fn exact() -> LoadOptions {
 }
 
 fn load(model: &str, options: &LoadOptions) -> Engine {
-    block_on(Engine::load(&open_path(&data(model)).expect("the model"), options, &|_| {}, &Cancel::new())).unwrap_or_else(|e| panic!("{model}: {e}"))
+    block_on(Engine::load(&open_path(&data(model)).expect("the model"), options, &|_| {}, &Cancel::new()))
+        .unwrap_or_else(|e| panic!("{model}: {e}"))
 }
 
 fn add(engine: &mut Engine, name: &str, path: &Path) {
@@ -64,7 +70,12 @@ fn with(name: &str, scale: f32) -> Option<Scaled> {
 }
 
 fn greedy(prompt: &[u32], tokens: usize, adapter: Option<Scaled>) -> Request {
-    Request { ignore_eos: true, max_tokens: Some(tokens as u32), adapter, ..Request::new(Prompt::Tokens(prompt.to_vec())) }
+    Request {
+        ignore_eos: true,
+        max_tokens: Some(tokens as u32),
+        adapter,
+        ..Request::new(Prompt::Tokens(prompt.to_vec()))
+    }
 }
 
 fn one(engine: &mut Engine, request: &Request) -> Generation {
@@ -76,7 +87,9 @@ fn apart(ours: &[Vec<f32>], theirs: &[Vec<f32>]) -> f32 {
     assert_eq!(ours.len(), theirs.len());
     let of = |(ours, theirs): (&Vec<f32>, &Vec<f32>)| {
         let largest = theirs.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-        ours.iter().zip(theirs).fold(0.0_f32, |most, (a, b)| if (a - b).is_finite() { most.max((a - b).abs() / largest) } else { f32::INFINITY })
+        ours.iter().zip(theirs).fold(0.0_f32, |most, (a, b)| {
+            if (a - b).is_finite() { most.max((a - b).abs() / largest) } else { f32::INFINITY }
+        })
     };
     ours.iter().zip(theirs).map(of).fold(0.0, f32::max)
 }
@@ -101,7 +114,11 @@ fn agrees(options: &LoadOptions, only: &[&str]) {
         // A cache filled without an adapter is not continued with one, and the reverse: it is kept, or forgotten.
         let again = one(&mut engine, &greedy(&expected.prompt, expected.alone.len(), None));
         assert_eq!(again.tokens, expected.alone, "{fixture}: the model alone, afterwards");
-        assert!([0, expected.prompt.len() - 1, expected.prompt.len()].contains(&again.cached_tokens), "{fixture}: {}", again.cached_tokens);
+        assert!(
+            [0, expected.prompt.len() - 1, expected.prompt.len()].contains(&again.cached_tokens),
+            "{fixture}: {}",
+            again.cached_tokens
+        );
     }
 }
 
@@ -143,12 +160,21 @@ fn together(engine: &mut Engine, requests: &[Request]) -> Vec<Generation> {
 #[test]
 fn several_adapters_in_one_engine_give_each_text_its_own() {
     let (all, two) = (expected("llama-all"), expected("llama-two"));
-    let mut engine = load("oracle/hf-single/model", &LoadOptions { concurrency: Some(5), together: Some(true), ..exact() });
+    let mut engine =
+        load("oracle/hf-single/model", &LoadOptions { concurrency: Some(5), together: Some(true), ..exact() });
     for name in ["all", "two"] {
         add(&mut engine, name, &folder(&format!("llama-{name}"), "peft"));
     }
-    let voices = [(&all, with("all", 1.0)), (&two, with("two", 1.0)), (&all, None), (&all, with("all", 0.5)), (&two, with("two", -1.0)), (&two, None)];
-    let requests: Vec<Request> = voices.iter().map(|(of, voice)| Request { reuse: false, ..greedy(&of.prompt, 8, voice.clone()) }).collect();
+    let voices = [
+        (&all, with("all", 1.0)),
+        (&two, with("two", 1.0)),
+        (&all, None),
+        (&all, with("all", 0.5)),
+        (&two, with("two", -1.0)),
+        (&two, None),
+    ];
+    let requests: Vec<Request> =
+        voices.iter().map(|(of, voice)| Request { reuse: false, ..greedy(&of.prompt, 8, voice.clone()) }).collect();
     let alone: Vec<_> = requests.iter().map(|request| one(&mut engine, request).tokens).collect();
     assert_eq!((&alone[0], &alone[1], &alone[2], &alone[5]), (&all.greedy, &two.greedy, &all.alone, &two.alone));
     assert!((0..alone.len()).all(|i| !alone[..i].contains(&alone[i])), "{alone:?} differ");
@@ -159,7 +185,10 @@ fn several_adapters_in_one_engine_give_each_text_its_own() {
     assert_eq!(one(&mut engine, &drafts).tokens, alone[0]);
     // After one is unloaded.
     block_on(engine.unload_adapter("all", &Cancel::new())).unwrap();
-    assert_eq!((one(&mut engine, &requests[1]).tokens, one(&mut engine, &requests[2]).tokens), (alone[1].clone(), alone[2].clone()));
+    assert_eq!(
+        (one(&mut engine, &requests[1]).tokens, one(&mut engine, &requests[2]).tokens),
+        (alone[1].clone(), alone[2].clone())
+    );
     assert_eq!(engine.adapters().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["two"]);
     let missing = block_on(engine.generate(&requests[0], &mut |_| {}, &Cancel::new())).expect_err("an error");
     assert!(missing.kind() == ErrorKind::BadOption && missing.message().contains("loaded are two"), "{missing}");
@@ -169,7 +198,12 @@ fn several_adapters_in_one_engine_give_each_text_its_own() {
 fn bits(engine: &mut Engine, adapter: Option<Scaled>) -> Vec<Vec<u32>> {
     let Expected { tokens, .. } = expected("llama-all");
     let request = Request { logits_from: Some(4), ..greedy(&tokens, 1, adapter) };
-    one(engine, &request).all_logits.expect("logits").iter().map(|row| row.iter().map(|x| x.to_bits()).collect()).collect()
+    one(engine, &request)
+        .all_logits
+        .expect("logits")
+        .iter()
+        .map(|row| row.iter().map(|x| x.to_bits()).collect())
+        .collect()
 }
 
 #[test]
@@ -260,7 +294,8 @@ fn changed(config: &dyn Fn(&mut Value), rename: &dyn Fn(&str) -> String) -> Vec<
     let tensors = bytes("lora/llama-two/peft/adapter_model.safetensors");
     let length = u64::from_le_bytes(tensors[..8].try_into().unwrap()) as usize;
     let header: serde_json::Map<String, Value> = serde_json::from_slice(&tensors[8..8 + length]).unwrap();
-    let header: serde_json::Map<String, Value> = header.into_iter().map(|(name, value)| (rename(&name), value)).collect();
+    let header: serde_json::Map<String, Value> =
+        header.into_iter().map(|(name, value)| (rename(&name), value)).collect();
     let header = serde_json::to_vec(&header).unwrap();
     let file = [&(header.len() as u64).to_le_bytes()[..], &header, &tensors[8 + length..]].concat();
     vec![("adapter_config.json".into(), serde_json::to_vec(&json).unwrap()), ("adapter_model.safetensors".into(), file)]
@@ -270,7 +305,9 @@ fn changed(config: &dyn Fn(&mut Value), rename: &dyn Fn(&str) -> String) -> Vec<
 fn what_is_no_plain_adapter_of_this_model_is_refused_by_name() {
     let mut engine = load("oracle/hf-single/model", &exact());
     let mut refused = |list: Vec<(String, Vec<u8>)>, kind: ErrorKind, words: &str| {
-        let error = block_on(engine.load_adapter("x", &files(list), &Cancel::new())).err().unwrap_or_else(|| panic!("{words}: taken"));
+        let error = block_on(engine.load_adapter("x", &files(list), &Cancel::new()))
+            .err()
+            .unwrap_or_else(|| panic!("{words}: taken"));
         assert!(error.kind() == kind && error.message().contains(words), "{words}: {error}");
         assert_eq!(engine.adapters().len(), 0);
     };
@@ -307,11 +344,21 @@ fn what_is_no_plain_adapter_of_this_model_is_refused_by_name() {
     let mut half = changed(&|_| (), &same);
     half.pop();
     refused(half, ErrorKind::NotFound, "adapter_model.safetensors");
-    refused(vec![("adapter_config.json".into(), b"{}".to_vec()), ("adapter_model.bin".into(), vec![1])], ErrorKind::UnsupportedModel, "peft_type");
+    refused(
+        vec![("adapter_config.json".into(), b"{}".to_vec()), ("adapter_model.bin".into(), vec![1])],
+        ErrorKind::UnsupportedModel,
+        "peft_type",
+    );
     // GGUF: another kind of file, another architecture.
     let of = |kind: &str, architecture: &str| {
-        let file = builder::Gguf::default().text("general.type", kind).text("general.architecture", architecture).text("adapter.type", "lora");
-        let file = file.tensor("blk.0.attn_q.weight.lora_a", &[72, 1], 0, 0).tensor("blk.0.attn_q.weight.lora_b", &[1, 96], 0, 288).data(672);
+        let file = builder::Gguf::default()
+            .text("general.type", kind)
+            .text("general.architecture", architecture)
+            .text("adapter.type", "lora");
+        let file = file
+            .tensor("blk.0.attn_q.weight.lora_a", &[72, 1], 0, 0)
+            .tensor("blk.0.attn_q.weight.lora_b", &[1, 96], 0, 288)
+            .data(672);
         vec![("x.gguf".to_owned(), file.build())]
     };
     refused(of("model", "llama"), ErrorKind::UnsupportedModel, "no LoRA adapter");
@@ -323,8 +370,13 @@ fn names_are_each_one_adapters_and_models_that_embed_take_none() {
     let mut engine = load("oracle/hf-single/model", &exact());
     let path = folder("llama-two", "peft");
     add(&mut engine, "two", &path);
-    let add = |engine: &mut Engine, name: &str| block_on(engine.load_adapter(name, &open_adapter(&path).unwrap(), &Cancel::new())).err().map(|e| e.kind());
-    assert_eq!((add(&mut engine, "two"), add(&mut engine, "")), (Some(ErrorKind::BadOption), Some(ErrorKind::BadOption)));
+    let add = |engine: &mut Engine, name: &str| {
+        block_on(engine.load_adapter(name, &open_adapter(&path).unwrap(), &Cancel::new())).err().map(|e| e.kind())
+    };
+    assert_eq!(
+        (add(&mut engine, "two"), add(&mut engine, "")),
+        (Some(ErrorKind::BadOption), Some(ErrorKind::BadOption))
+    );
     assert_eq!(block_on(engine.unload_adapter("three", &Cancel::new())).unwrap_err().kind(), ErrorKind::BadOption);
     let mut embeds = load("embed/qwen3-hf/model", &exact());
     assert_eq!(add(&mut embeds, "two"), Some(ErrorKind::UnsupportedModel));

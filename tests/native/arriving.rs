@@ -59,14 +59,18 @@ impl Body for Sends {
 impl Transport for Server {
     fn get<'a>(&'a self, request: Request<'a>, _: &'a Cancel) -> LocalBoxFuture<'a, Result<Reply>> {
         let len = self.file.len();
-        let (from, to) = request.range.map_or((0, len), |(from, to)| (from as usize, to.map_or(len, |to| (to as usize).min(len))));
+        let (from, to) =
+            request.range.map_or((0, len), |(from, to)| (from as usize, to.map_or(len, |to| (to as usize).min(len))));
         let header = move |name: &str| match name {
             "content-length" => Some((to - from).to_string()),
             "content-range" if request.range.is_some() => Some(format!("bytes {from}-{}/{len}", to - 1)),
             _ => None,
         };
         let body = Box::new(Sends { file: self.file.clone(), at: from, end: to, sent: self.sent.clone() });
-        let reply = Reply { version: Version::default(), ..Reply::new(if request.range.is_some() { 206 } else { 200 }, header, 0.0, body) };
+        let reply = Reply {
+            version: Version::default(),
+            ..Reply::new(if request.range.is_some() { 206 } else { 200 }, header, 0.0, body)
+        };
         Box::pin(async move { Ok(reply) })
     }
 

@@ -14,7 +14,15 @@ use crate::common::data;
 use crate::decode_loop;
 
 fn options(quant: &str) -> Options {
-    Options { shape: "tiny".into(), quant: quant.into(), prompt: 70, gen_tokens: 20, runs: 2, profile: true, ..Options::default() }
+    Options {
+        shape: "tiny".into(),
+        quant: quant.into(),
+        prompt: 70,
+        gen_tokens: 20,
+        runs: 2,
+        profile: true,
+        ..Options::default()
+    }
 }
 
 fn bench(options: &Options) -> Report {
@@ -62,17 +70,33 @@ fn a_second_turn_reads_what_is_new_and_few_rows_have_a_time() {
 
 #[test]
 fn steps_of_several_rows_have_a_time_and_drafts_are_right_where_a_text_repeats_itself() {
-    let greedy = Options { rows: true, speculate: Speculate::Always, gen_tokens: 60, runs: 1, profile: false, tune: false, ..options("q4_0") };
+    let greedy = Options {
+        rows: true,
+        speculate: Speculate::Always,
+        gen_tokens: 60,
+        runs: 1,
+        profile: false,
+        tune: false,
+        ..options("q4_0")
+    };
     let report = pollster::block_on(run(&greedy, None, None, &|_| {}, &Cancel::new())).unwrap();
     assert_eq!(report.step_rows.iter().map(|t| (t.rows, t.ms > 0.0)).collect::<Vec<_>>(), [1, 4, 8].map(|n| (n, true)));
-    let sampled = pollster::block_on(run(&Options { rows: false, sampled: true, ..greedy }, None, None, &|_| {}, &Cancel::new())).unwrap();
+    let sampled =
+        pollster::block_on(run(&Options { rows: false, sampled: true, ..greedy }, None, None, &|_| {}, &Cancel::new()))
+            .unwrap();
     let [repeats, new] = [report, sampled].map(|report| (report.runs[0].accepted, report.runs[0].drafted));
     assert!(repeats.0 > 20 && repeats.0 <= repeats.1 && new.0 * 4 < repeats.0, "{repeats:?} {new:?}");
 }
 
 #[test]
 fn only_chosen_kernels_are_measured_and_each_phase_reports_once_it_begins() {
-    let options = Options { kernel_bench: true, kernel_filter: Some("embed".into()), profile: false, tune: false, ..options("q8_0") };
+    let options = Options {
+        kernel_bench: true,
+        kernel_filter: Some("embed".into()),
+        profile: false,
+        tune: false,
+        ..options("q8_0")
+    };
     let phases = std::cell::RefCell::new(Vec::new());
     let report = |status| {
         if let Status::Measure(Measuring { phase, loaded, total, tokens: None }) = status {
@@ -80,7 +104,11 @@ fn only_chosen_kernels_are_measured_and_each_phase_reports_once_it_begins() {
         }
     };
     let measured = pollster::block_on(run(&options, None, None, &report, &Cancel::new())).unwrap();
-    assert!(!measured.kernels.is_empty() && measured.kernels.iter().all(|r| r.kernel.contains("embed")), "{:?}", measured.kernels);
+    assert!(
+        !measured.kernels.is_empty() && measured.kernels.iter().all(|r| r.kernel.contains("embed")),
+        "{:?}",
+        measured.kernels
+    );
     let phases: Vec<_> = phases.into_inner().into_iter().filter(|(phase, ..)| *phase != Phase::WarmUp).collect();
     assert_eq!(phases, [(Phase::Run, 0, 2), (Phase::Run, 1, 2), (Phase::Profile, 0, 1), (Phase::Kernels, 0, 1)]);
 }
@@ -94,10 +122,18 @@ fn every_variant_is_compared_with_its_twin_and_then_measured() {
     let choices = report.kernels.iter().filter(|r| r.kernel == "norm_gated").count();
     assert!(choices >= 2, "the tuner's other variants are there too");
     // A variant that computes nothing is found.
-    let broken = vec![("norm_gated".to_owned(), report.kernels.iter().find(|r| r.kernel == "norm_gated").unwrap().variant.to_owned())];
+    let broken = vec![(
+        "norm_gated".to_owned(),
+        report.kernels.iter().find(|r| r.kernel == "norm_gated").unwrap().variant.to_owned(),
+    )];
     let load = LoadOptions { faults: Faults { broken: broken.clone(), ..Faults::default() }, ..LoadOptions::default() };
     let report = pollster::block_on(run(&Options { load, ..options }, None, None, &|_| {}, &Cancel::new())).unwrap();
-    let wrong: Vec<_> = report.kernels.iter().filter(|r| r.wrong.is_some()).map(|r| (r.kernel.to_owned(), r.variant.to_owned())).collect();
+    let wrong: Vec<_> = report
+        .kernels
+        .iter()
+        .filter(|r| r.wrong.is_some())
+        .map(|r| (r.kernel.to_owned(), r.variant.to_owned()))
+        .collect();
     assert_eq!(wrong, broken);
 }
 
@@ -110,8 +146,15 @@ fn a_generation_is_profiled_at_its_end() {
     let profiled = decode_loop::run(&mut engine, &request);
     assert_eq!(profiled.tokens, plain.tokens);
     let rows = profiled.profile.unwrap();
-    assert!(rows.iter().any(|r| r.of.kernel == "attention") && rows.iter().all(|r| r.of.ms > 0.0 && r.active > 0.0), "{rows:?}");
-    assert_eq!(decode_loop::run(&mut engine, &decode_loop::ask(6)).tokens, plain.tokens, "measuring leaves nothing behind");
+    assert!(
+        rows.iter().any(|r| r.of.kernel == "attention") && rows.iter().all(|r| r.of.ms > 0.0 && r.active > 0.0),
+        "{rows:?}"
+    );
+    assert_eq!(
+        decode_loop::run(&mut engine, &decode_loop::ask(6)).tokens,
+        plain.tokens,
+        "measuring leaves nothing behind"
+    );
 }
 
 /// The whole 2,000 positions are for the long tests and for real GPUs.
@@ -156,7 +199,12 @@ fn a_cache_of_eight_bits_has_its_price_measured() {
     let (halves, bytes) = (of(Kv::F16), of(Kv::Q8));
     assert_eq!((halves.kv, bytes.kv), ("f16", "q8"));
     // Only the cache differs: the results are close, and not equal.
-    assert!(halves.kl_mean < 1e-5 && bytes.kl_mean > halves.kl_mean && bytes.kl_mean < 1e-3, "{} {}", halves.kl_mean, bytes.kl_mean);
+    assert!(
+        halves.kl_mean < 1e-5 && bytes.kl_mean > halves.kl_mean && bytes.kl_mean < 1e-3,
+        "{} {}",
+        halves.kl_mean,
+        bytes.kl_mean
+    );
 }
 
 #[test]
@@ -168,7 +216,10 @@ fn every_mix_of_weight_types_runs_and_is_profiled() {
         for chunks in report.runs.iter().map(|run| &run.chunks) {
             // Chunks are contiguous up to the run's end.
             assert!(chunks.windows(2).all(|w| w[0].position + w[0].tokens == w[1].position), "{chunks:?}");
-            assert!(chunks.iter().all(|c| c.position > 70 && c.ms >= 0.0) && chunks.iter().any(|c| c.ms > 0.0), "{chunks:?}");
+            assert!(
+                chunks.iter().all(|c| c.position > 70 && c.ms >= 0.0) && chunks.iter().any(|c| c.ms > 0.0),
+                "{chunks:?}"
+            );
             assert_eq!(chunks.last().map(|c| c.position + c.tokens), Some(90));
         }
         assert!(report.decode_tok_s > 0.0 && report.prefill_tok_s > 0.0 && report.streaming_gb_s > 0.0, "{report:?}");

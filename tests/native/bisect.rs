@@ -11,7 +11,8 @@ use pollster::block_on;
 
 /// The compared steps, up to the first wrong one.
 fn compared(options: &LoadOptions) -> Vec<Compared> {
-    let files = open_path(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/gguf-q8_0/model.gguf")).unwrap();
+    let files =
+        open_path(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/gguf-q8_0/model.gguf")).unwrap();
     let mut steps = Vec::new();
     let mut on_step = |step: Compared| {
         steps.push(step);
@@ -39,7 +40,11 @@ fn the_first_step_that_parts_from_its_twin_is_named() {
             let steps = compared(&LoadOptions { lane, broken, ..LoadOptions::default() });
             let (last, before) = steps.split_last().unwrap();
             let first = good.iter().position(|step| step.variant == format!("{kernel}={variant}")).unwrap();
-            assert_eq!((last.step.as_str(), last.pass, before.len()), (good[first].step.as_str(), good[first].pass, first), "{last:?}");
+            assert_eq!(
+                (last.step.as_str(), last.pass, before.len()),
+                (good[first].step.as_str(), good[first].pass, first),
+                "{last:?}"
+            );
             assert!(last.wrong.is_some() && before.iter().all(|step| step.wrong.is_none()));
         }
     }

@@ -40,11 +40,26 @@ const TIE: f32 = 1e-3;
 /// Answers every `nth` question; returns (compared, the same).
 fn answer(lane: Lane, device: DeviceChoice, nth: usize) -> (usize, usize) {
     let options = LoadOptions { lane, device: Some(device), chunk: Some(16), ..LoadOptions::default() };
-    let mut engine = block_on(Engine::load(&open_path(&root("www/models/box.gguf")).expect("the box"), &options, &|_| {}, &Cancel::new())).expect("an engine");
+    let mut engine = block_on(Engine::load(
+        &open_path(&root("www/models/box.gguf")).expect("the box"),
+        &options,
+        &|_| {},
+        &Cancel::new(),
+    ))
+    .expect("an engine");
     let (mut compared, mut same) = (0, 0);
     for question in questions().into_iter().step_by(nth) {
-        let request = Request { max_tokens: Some(64), tools: question.tools, ..Request::new(Prompt::Messages(question.messages)) };
-        assert_eq!(engine.prompt_tokens(&request).expect("a prompt"), question.prompt_tokens, "template and tokenizer, question {}", question.id);
+        let request = Request {
+            max_tokens: Some(64),
+            tools: question.tools,
+            ..Request::new(Prompt::Messages(question.messages))
+        };
+        assert_eq!(
+            engine.prompt_tokens(&request).expect("a prompt"),
+            question.prompt_tokens,
+            "template and tokenizer, question {}",
+            question.id
+        );
         let result = block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).expect("an answer");
         if question.min_margin < TIE {
             println!("question {} is a tie ({})", question.id, question.min_margin);
@@ -55,7 +70,10 @@ fn answer(lane: Lane, device: DeviceChoice, nth: usize) -> (usize, usize) {
             same += 1;
             assert_eq!(result.text, question.reference_text, "question {}", question.id);
         } else {
-            println!("question {}: {:?} instead of {:?} (margin {})", question.id, result.text, question.reference_text, question.min_margin);
+            println!(
+                "question {}: {:?} instead of {:?} (margin {})",
+                question.id, result.text, question.reference_text, question.min_margin
+            );
         }
     }
     println!("{}: {same} of {compared} the same", lane.name());
@@ -108,16 +126,20 @@ struct Embedded {
 #[test]
 fn embeddings_of_the_box_are_those_of_pytorch() {
     let wanted: Embedded =
-        serde_json::from_str(&std::fs::read_to_string(root("tests/data/box/embed.json")).expect("embeddings")).expect("as reference.py writes it");
+        serde_json::from_str(&std::fs::read_to_string(root("tests/data/box/embed.json")).expect("embeddings"))
+            .expect("as reference.py writes it");
     let texts = [&wanted.questions[..], &wanted.passages, &[wanted.long]].concat();
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
-    for (lane, device, least) in
-        [(Lane::Exact, DeviceChoice::Gpu, 0.999_99), (Lane::Exact, DeviceChoice::Cpu, 0.999_99), (Lane::Fast, DeviceChoice::Gpu, 0.999)]
-    {
+    for (lane, device, least) in [
+        (Lane::Exact, DeviceChoice::Gpu, 0.999_99),
+        (Lane::Exact, DeviceChoice::Cpu, 0.999_99),
+        (Lane::Fast, DeviceChoice::Gpu, 0.999),
+    ] {
         let options = LoadOptions { lane, device: Some(device), ..LoadOptions::default() };
         let source = open_path(&root("www/models/embed.gguf")).expect("the model");
         let mut engine = block_on(Engine::load(&source, &options, &|_| {}, &Cancel::new())).expect("an engine");
-        let made = block_on(engine.embed(&texts, &EmbedOptions::default(), &|_| (), &Cancel::new())).expect("embeddings");
+        let made =
+            block_on(engine.embed(&texts, &EmbedOptions::default(), &|_| (), &Cancel::new())).expect("embeddings");
         assert_eq!(made.truncated, 1);
         for (i, (ours, theirs)) in made.vectors.iter().zip(&wanted.embeddings).enumerate() {
             assert!(dot(ours, theirs) >= least, "{lane:?} on {device:?}: text {i}: cosine {}", dot(ours, theirs));

@@ -19,7 +19,16 @@ pub struct Gguf {
 
 impl Default for Gguf {
     fn default() -> Self {
-        Self { magic: *b"GGUF", version: 3, tensor_count: None, key_count: None, pairs: Vec::new(), tensors: Vec::new(), alignment: 32, data: 0 }
+        Self {
+            magic: *b"GGUF",
+            version: 3,
+            tensor_count: None,
+            key_count: None,
+            pairs: Vec::new(),
+            tensors: Vec::new(),
+            alignment: 32,
+            data: 0,
+        }
     }
 }
 

@@ -108,11 +108,14 @@ fn texts_of_the_grammar_are_calls_that_keep_to_their_schemas() {
     for (marks, prompt) in FAMILIES {
         let formats = Formats::of(marks, []);
         for special in [false, true] {
-            for (i, choice) in [Choice::Required, Choice::Named("get_weather"), Choice::Named("order")].into_iter().enumerate() {
+            for (i, choice) in
+                [Choice::Required, Choice::Named("get_weather"), Choice::Named("order")].into_iter().enumerate()
+            {
                 let wanted = Wanted { tools: &tools, choice, parallel: i == 0, prompt };
                 let (automaton, marks_used) = made(&formats, &wanted, special);
                 let marks_used = marks_used.concat();
-                let mut alphabet: Vec<u8> = (b' '..=b'~').chain([b'\n', 0xff, 0xfe]).chain(marks_used.bytes()).chain(marks.bytes()).collect();
+                let mut alphabet: Vec<u8> =
+                    (b' '..=b'~').chain([b'\n', 0xff, 0xfe]).chain(marks_used.bytes()).chain(marks.bytes()).collect();
                 alphabet.extend("<｜tool▁calls▁begin｜>é".bytes());
                 alphabet.sort_unstable();
                 alphabet.dedup();
@@ -122,14 +125,18 @@ fn texts_of_the_grammar_are_calls_that_keep_to_their_schemas() {
                     let mut text = Vec::new();
                     let mut free = 4 + next() % 24;
                     while free > 0 && !(walk.accepting(&automaton) && next().is_multiple_of(3)) {
-                        let allowed: Vec<u8> = (b' '..=b'~').chain([b'\n', 0xff]).filter(|b| walk.allowed(&automaton, &[*b])).collect();
+                        let allowed: Vec<u8> =
+                            (b' '..=b'~').chain([b'\n', 0xff]).filter(|b| walk.allowed(&automaton, &[*b])).collect();
                         let Some(n) = (next() as usize).checked_rem(allowed.len()) else { break };
                         free -= u64::from(allowed.len() > 1);
                         assert!(walk.advance(&automaton, allowed[n]));
                         text.push(allowed[n]);
                     }
                     let Some(rest) = way_out(&automaton, &walk, &alphabet) else {
-                        wrong.push(format!("{marks:?}, {special}, {choice:?}: no way out of {:?}", String::from_utf8_lossy(&text)));
+                        wrong.push(format!(
+                            "{marks:?}, {special}, {choice:?}: no way out of {:?}",
+                            String::from_utf8_lossy(&text)
+                        ));
                         continue;
                     };
                     text.extend(rest);
@@ -139,9 +146,14 @@ fn texts_of_the_grammar_are_calls_that_keep_to_their_schemas() {
                         let arguments = serde_json::from_str::<Value>(&call.arguments).ok();
                         at.zip(arguments).is_some_and(|(at, arguments)| validators[at].is_valid(&arguments))
                     };
-                    let right = !message.calls.is_empty() && message.content.trim().is_empty() && message.calls.iter().all(fits);
+                    let right = !message.calls.is_empty()
+                        && message.content.trim().is_empty()
+                        && message.calls.iter().all(fits);
                     if !right || choice != Choice::Required && message.calls.len() != 1 {
-                        wrong.push(format!("{marks:?}, {special}, {choice:?}: {:?} is {message:?}", String::from_utf8_lossy(&text)));
+                        wrong.push(format!(
+                            "{marks:?}, {special}, {choice:?}: {:?} is {message:?}",
+                            String::from_utf8_lossy(&text)
+                        ));
                     }
                 }
             }
@@ -166,7 +178,8 @@ fn every_family_has_calls_of_its_own_accord() {
                 tools[0].strict = i < 2;
                 for (choice, parallel) in [(Choice::Auto, true), (Choice::Auto, false), (Choice::Required, true)] {
                     let wanted = Wanted { tools: &tools, choice, parallel, prompt: opened };
-                    let description = formats.calls_grammar(&wanted, &|mark| special && looks_special(mark)).unwrap().unwrap();
+                    let description =
+                        formats.calls_grammar(&wanted, &|mark| special && looks_special(mark)).unwrap().unwrap();
                     let grammar = Grammar::from_json(&description.to_string()).unwrap();
                     let automaton = match compile(&grammar, &Options::default()) {
                         Ok((automaton, _)) => automaton,
@@ -177,17 +190,28 @@ fn every_family_has_calls_of_its_own_accord() {
                     };
                     if choice == Choice::Required && !sections {
                         // An answer in a form may stand in place of calls, unless calls begin as JSON does.
-                        let (is_control, root) = (|mark: &str| special && looks_special(mark), json!({ "schema": { "type": "integer" } }));
-                        for description in
-                            [formats.answer_grammar(root.clone(), opened, &is_control), formats.calls_or_answer_grammar(&wanted, root, &is_control).unwrap()]
-                        {
+                        let (is_control, root) =
+                            (|mark: &str| special && looks_special(mark), json!({ "schema": { "type": "integer" } }));
+                        for description in [
+                            formats.answer_grammar(root.clone(), opened, &is_control),
+                            formats.calls_or_answer_grammar(&wanted, root, &is_control).unwrap(),
+                        ] {
                             let grammar = Grammar::from_json(&description.to_string()).unwrap();
                             let thought = if opened.trim_end() == "<think>" { "I { see.</think>" } else { "" };
                             let text = format!("{thought}12");
                             match compile(&grammar, &Options::default()) {
-                                Ok((automaton, _)) if taken(&automaton, text.as_bytes()).1 && !taken(&automaton, b"I see.</think>{}").1 => (),
-                                Ok(_) => wrong.push(format!("{marks:?}, {thinks:?} after {opened:?}, {special}: an answer")),
-                                Err(error) => wrong.push(format!("{marks:?}, {thinks:?} after {opened:?}, {special}: an answer: {error}")),
+                                Ok((automaton, _))
+                                    if taken(&automaton, text.as_bytes()).1
+                                        && !taken(&automaton, b"I see.</think>{}").1 =>
+                                {
+                                    ()
+                                }
+                                Ok(_) => {
+                                    wrong.push(format!("{marks:?}, {thinks:?} after {opened:?}, {special}: an answer"))
+                                }
+                                Err(error) => wrong.push(format!(
+                                    "{marks:?}, {thinks:?} after {opened:?}, {special}: an answer: {error}"
+                                )),
                             }
                         }
                     }

@@ -12,7 +12,9 @@ use crate::calls::{Case, Vectors, differs, message, vectors};
 /// Whether a mark is likely a control token of its models' tokenizers.
 pub fn looks_special(mark: &str) -> bool {
     let angled = mark.starts_with('<') && mark.ends_with('>') && mark.contains(['|', '｜']) && !mark.contains("DSML");
-    angled && !mark.contains('\n') || mark.starts_with('[') && mark.ends_with(']') || ["]<]minimax[>[", "｜DSML｜"].contains(&mark)
+    angled && !mark.contains('\n')
+        || mark.starts_with('[') && mark.ends_with(']')
+        || ["]<]minimax[>[", "｜DSML｜"].contains(&mark)
 }
 
 /// A description's automaton, and the marks that are tokens in it.
@@ -58,7 +60,11 @@ pub fn taken(automaton: &Automaton, text: &[u8]) -> (usize, bool) {
 
 fn offered(vectors: &Vectors, case: &Case) -> Vec<Tool> {
     let tool = |name: &String| &vectors.tools[name];
-    case.tools.iter().map(tool).map(|tool| Tool { name: tool.name.clone(), parameters: tool.parameters.clone(), strict: true }).collect()
+    case.tools
+        .iter()
+        .map(tool)
+        .map(|tool| Tool { name: tool.name.clone(), parameters: tool.parameters.clone(), strict: true })
+        .collect()
 }
 
 /// Why the grammar does not accept a published output, if it does not.
@@ -67,9 +73,15 @@ fn beyond(template: &str, case: &Case, special: bool) -> Option<&'static str> {
     match template {
         _ if text.contains("<parameter=filename>") => Some("an argument that the schema does not name"),
         "Qwen3-Coder" if text.contains("tool_2req_") => Some("arguments in another order than the schema's"),
-        "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B" if text.contains("<tool_call>") => Some("the calls of another family"),
-        "Kimi-K2-Thinking" if text.starts_with("<think>I need to call two functions<|tool_call_begin|>") => Some("a call whose end is missing before the next"),
-        _ if special && (text.contains("think about [TOOL_CALLS]") || text.contains("think about <|tool_call_start|>")) => {
+        "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B" if text.contains("<tool_call>") => {
+            Some("the calls of another family")
+        }
+        "Kimi-K2-Thinking" if text.starts_with("<think>I need to call two functions<|tool_call_begin|>") => {
+            Some("a call whose end is missing before the next")
+        }
+        _ if special
+            && (text.contains("think about [TOOL_CALLS]") || text.contains("think about <|tool_call_start|>")) =>
+        {
             Some("a control token within a thought")
         }
         _ => None,
@@ -82,7 +94,8 @@ fn published_outputs_are_taken() {
     let (mut all, mut wrong, mut excused) = (0, Vec::new(), 0);
     for (name, template) in &vectors.templates {
         let formats = Formats::of(&template.marks.join("\n"), []);
-        for case in template.cases.iter().filter(|case| differs(name, case).is_none() && !case.expect.calls.is_empty()) {
+        for case in template.cases.iter().filter(|case| differs(name, case).is_none() && !case.expect.calls.is_empty())
+        {
             all += 1;
             let tools = offered(&vectors, case);
             let choice = if case.expect.content.is_empty() { Choice::Required } else { Choice::Auto };
@@ -96,7 +109,11 @@ fn published_outputs_are_taken() {
                 let text = bytes(&case.text, &marks);
                 let (count, accepted) = taken(&automaton, &text);
                 if count < text.len() || !accepted && !case.partial {
-                    wrong.push(format!("{name}, {special}: {:?} after {count}: {:?}", case.text, String::from_utf8_lossy(&text[count..])));
+                    wrong.push(format!(
+                        "{name}, {special}: {:?} after {count}: {:?}",
+                        case.text,
+                        String::from_utf8_lossy(&text[count..])
+                    ));
                     continue;
                 }
                 // A parser that is bound to the grammar's format finds the same as any.
@@ -110,13 +127,17 @@ fn published_outputs_are_taken() {
                     let wanted = Wanted { tools, choice: Choice::Required, ..wanted };
                     let (automaton, marks) = made(&formats, &wanted, special);
                     let (count, accepted) = taken(&automaton, &bytes(text, &marks));
-                    assert!(!accepted && (!whole || count < bytes(text, &marks).len()), "{name}, {special}: {what}: {text:?}");
+                    assert!(
+                        !accepted && (!whole || count < bytes(text, &marks).len()),
+                        "{name}, {special}: {what}: {text:?}"
+                    );
                 };
                 if special || case.partial || choice == Choice::Auto {
                     continue;
                 }
                 refused("prose", &tools, "Hello there.", false);
-                let other: Vec<Tool> = tools.iter().map(|tool| Tool { name: format!("{}_2", tool.name), ..tool.clone() }).collect();
+                let other: Vec<Tool> =
+                    tools.iter().map(|tool| Tool { name: format!("{}_2", tool.name), ..tool.clone() }).collect();
                 refused("another tool", &other, &case.text, false);
                 let mut more = tools.clone();
                 for tool in &mut more {
@@ -144,12 +165,17 @@ pub fn tools() -> Vec<Tool> {
         "properties": { "sku": { "type": "string", "minLength": 2, "maxLength": 4 }, "count": { "type": "integer" } }, "required": ["sku", "count"],
         "additionalProperties": false } }, "properties": { "lines": { "type": "array", "items": { "$ref": "#/$defs/line" }, "minItems": 1, "maxItems": 3 },
         "note": { "type": ["string", "null"] } , "at": { "type": "string", "format": "date" } } });
-    vec![tool("get_weather", weather), tool("order", order), tool("ping", json!({ "type": "object", "properties": {}, "additionalProperties": false }))]
+    vec![
+        tool("get_weather", weather),
+        tool("order", order),
+        tool("ping", json!({ "type": "object", "properties": {}, "additionalProperties": false })),
+    ]
 }
 
 #[test]
 fn free_text_leads_into_calls_of_strict_tools() {
-    let call = |arguments: &str| format!("<tool_call>\n{{\"name\": \"order\", \"arguments\": {arguments}}}\n</tool_call>");
+    let call =
+        |arguments: &str| format!("<tool_call>\n{{\"name\": \"order\", \"arguments\": {arguments}}}\n</tool_call>");
     let mut tools = tools();
     tools[0].strict = false;
     let formats = Formats::of("<tool_call> <think>", []);
@@ -159,12 +185,24 @@ fn free_text_leads_into_calls_of_strict_tools() {
     for parallel in [true, false] {
         let (automaton, _) = made(&formats, &Wanted { parallel, ..wanted }, false);
         let accepts = |text: &str| taken(&automaton, text.as_bytes()).1;
-        for text in
-            ["", "Just { text.", &good, &format!("I order.\n{good}"), loose, &format!("<think>\nWhat of {{ <tool_call>?</think>\n\n{good}"), "</think>Yes."]
-        {
+        for text in [
+            "",
+            "Just { text.",
+            &good,
+            &format!("I order.\n{good}"),
+            loose,
+            &format!("<think>\nWhat of {{ <tool_call>?</think>\n\n{good}"),
+            "</think>Yes.",
+        ] {
             assert!(accepts(text), "{text}");
         }
-        for text in [&call("{}"), &call(r#"{"lines": []}"#), "<tool_call>", &format!("Yes <think> no</think> {}", call("{}")), "<tool_call>\nhello"] {
+        for text in [
+            &call("{}"),
+            &call(r#"{"lines": []}"#),
+            "<tool_call>",
+            &format!("Yes <think> no</think> {}", call("{}")),
+            "<tool_call>\nhello",
+        ] {
             assert!(!accepts(text), "{text}");
         }
         assert_eq!(accepts(&format!("{good} and {good}")), parallel);
@@ -186,8 +224,14 @@ fn what_a_format_cannot_say_is_refused() {
         (error.code(), error.message().to_owned())
     };
     for (parameters, place) in [
-        (json!({ "type": "object", "properties": { "a/b": { "type": "string", "format": "iri" } } }), "format at /properties/a~1b"),
-        (json!({ "type": "object", "properties": { "a": { "type": "string", "not": { "const": "x" } } } }), "not at /properties/a"),
+        (
+            json!({ "type": "object", "properties": { "a/b": { "type": "string", "format": "iri" } } }),
+            "format at /properties/a~1b",
+        ),
+        (
+            json!({ "type": "object", "properties": { "a": { "type": "string", "not": { "const": "x" } } } }),
+            "not at /properties/a",
+        ),
         (json!({ "type": "object", "minProperties": 1 }), "minProperties"),
         (json!({ "type": "object", "properties": { "a>b": {} } }), "properties at /properties/a>b"),
         (json!({ "type": "array" }), "type"),
@@ -200,12 +244,23 @@ fn what_a_format_cannot_say_is_refused() {
 
 #[test]
 fn answers_stand_behind_thoughts() {
-    let root = || json!({ "schema": { "type": "object", "properties": { "a": { "type": "integer" } }, "required": ["a"] } });
+    let root =
+        || json!({ "schema": { "type": "object", "properties": { "a": { "type": "integer" } }, "required": ["a"] } });
     let json = r#"{"a": 1}"#;
     for (marks, prompt, good, bad) in [
         ("", "", vec![json.to_owned()], vec![format!("<think></think>{json}"), format!("Here: {json}")]),
-        ("<think>", "<think>\n", vec![format!("I {{ see.\n</think>\n\n{json}")], vec![json.to_owned(), format!("</think>So: {json}")]),
-        ("<think>", "", vec![json.to_owned(), format!("<think>\nI see.</think>\n{json}")], vec![format!("I see.</think>{json}")]),
+        (
+            "<think>",
+            "<think>\n",
+            vec![format!("I {{ see.\n</think>\n\n{json}")],
+            vec![json.to_owned(), format!("</think>So: {json}")],
+        ),
+        (
+            "<think>",
+            "",
+            vec![json.to_owned(), format!("<think>\nI see.</think>\n{json}")],
+            vec![format!("I see.</think>{json}")],
+        ),
         ("<think>", "<think>\n\n</think>\n\n", vec![json.to_owned()], vec![format!("<think></think>{json}")]),
         ("[THINK]", "", vec![json.to_owned(), format!("[THINK]I see.[/THINK]{json}")], vec![format!("[THINK]{json}")]),
         (
@@ -213,7 +268,9 @@ fn answers_stand_behind_thoughts() {
             "<|start|>assistant",
             vec![
                 format!("<|channel|>final<|message|>{json}"),
-                format!("<|channel|>analysis<|message|>I see.<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>{json}"),
+                format!(
+                    "<|channel|>analysis<|message|>I see.<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>{json}"
+                ),
             ],
             vec![json.to_owned(), format!("<|channel|>final<|message|>So: {json}")],
         ),
@@ -231,7 +288,11 @@ fn answers_stand_behind_thoughts() {
             let tokens = tokens.into_inner();
             for (texts, wanted) in [(&good, true), (&bad, false)] {
                 for text in texts {
-                    assert_eq!(taken(&automaton, &bytes(text, &tokens)).1, wanted, "{marks}, {prompt:?}, {special}: {text:?}");
+                    assert_eq!(
+                        taken(&automaton, &bytes(text, &tokens)).1,
+                        wanted,
+                        "{marks}, {prompt:?}, {special}: {text:?}"
+                    );
                 }
             }
         }

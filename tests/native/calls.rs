@@ -81,8 +81,11 @@ pub fn message(parts: &[Part]) -> Message {
 
 /// Arguments as values, text without the white space around it.
 fn normal(message: &Message) -> Message {
-    let argument = |text: &String| serde_json::from_str::<Value>(text).map_or_else(|_| text.trim_end().to_owned(), |value| value.to_string());
-    let calls = message.calls.iter().map(|call| Call { arguments: argument(&call.arguments), ..call.clone() }).collect();
+    let argument = |text: &String| {
+        serde_json::from_str::<Value>(text).map_or_else(|_| text.trim_end().to_owned(), |value| value.to_string())
+    };
+    let calls =
+        message.calls.iter().map(|call| Call { arguments: argument(&call.arguments), ..call.clone() }).collect();
     Message { content: message.content.trim().to_owned(), reasoning: message.reasoning.trim().to_owned(), calls }
 }
 
@@ -119,17 +122,31 @@ pub fn random(seed: u64) -> impl FnMut() -> u64 {
 pub fn differs(template: &str, case: &Case) -> Option<&'static str> {
     let text = &case.text;
     match template {
-        _ if !case.thoughts && (case.expect.content.contains("think") || case.expect.content.contains("THINK") || case.expect.content.contains("analysis")) => {
+        _ if !case.thoughts
+            && (case.expect.content.contains("think")
+                || case.expect.content.contains("THINK")
+                || case.expect.content.contains("analysis")) =>
+        {
             Some("llama.cpp was asked to leave thoughts in the text")
         }
-        _ if text.trim_start().starts_with("world!\nWhat's up?") || text.starts_with(" thinking") => Some("an answer that the prompt has begun"),
-        "MiniMax-M3" if text.contains("<label>]<]minimax[>[<text>") => Some("what has tags within is an object, also where a string may be"),
+        _ if text.trim_start().starts_with("world!\nWhat's up?") || text.starts_with(" thinking") => {
+            Some("an answer that the prompt has begun")
+        }
+        "MiniMax-M3" if text.contains("<label>]<]minimax[>[<text>") => {
+            Some("what has tags within is an object, also where a string may be")
+        }
         "LFM2-8B-A1B" if text.contains(r"\n") => Some("a string of Python's has Python's escapes"),
         "Apriel-1.6-15b-Thinker-fixed" => Some("what the prompt has said is not said again"),
-        "NVIDIA-Nemotron-Nano-v2" if text.ends_with("<SPECIAL_12>") => Some("special tokens come as such, and are not said"),
-        "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B" if !text.contains("</think>") => Some("a thought that the prompt has opened and nobody has closed is one"),
+        "NVIDIA-Nemotron-Nano-v2" if text.ends_with("<SPECIAL_12>") => {
+            Some("special tokens come as such, and are not said")
+        }
+        "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B" if !text.contains("</think>") => {
+            Some("a thought that the prompt has opened and nobody has closed is one")
+        }
         _ if case.schema && text.contains("```json") => Some("a fence is not taken away"),
-        _ if text.starts_with("<think>\n\n</think>") && case.expect.reasoning.contains("<think>") => Some("a thought that is opened again is opened once"),
+        _ if text.starts_with("<think>\n\n</think>") && case.expect.reasoning.contains("<think>") => {
+            Some("a thought that is opened again is opened once")
+        }
         _ => None,
     }
 }
@@ -163,16 +180,29 @@ fn published_outputs_are_told_apart_however_they_are_cut() {
                 assert_eq!(parse(&mut parser(), cut.into_iter()), whole, "{name}, seed {seed}: {:?}", case.text);
             }
             if normal(&whole) == normal(&case.expect)
-                || case.partial && normal(&whole).calls.len() == case.expect.calls.len() && normal(&whole).reasoning == case.expect.reasoning.trim()
+                || case.partial
+                    && normal(&whole).calls.len() == case.expect.calls.len()
+                    && normal(&whole).reasoning == case.expect.reasoning.trim()
             {
                 right += 1;
                 found += usize::from(!case.expect.calls.is_empty());
             } else {
-                wrong.push(format!("{name}: {:?}\n  prompt {:?}\n  is     {:?}\n  wanted {:?}", case.text, case.prompt, normal(&whole), normal(&case.expect)));
+                wrong.push(format!(
+                    "{name}: {:?}\n  prompt {:?}\n  is     {:?}\n  wanted {:?}",
+                    case.text,
+                    case.prompt,
+                    normal(&whole),
+                    normal(&case.expect)
+                ));
             }
         }
     }
-    assert!(wrong.is_empty(), "{} of {cases} differ; with calls {found} of {calls} are right; {right}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {cases} differ; with calls {found} of {calls} are right; {right}:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
     let all: usize = templates.values().map(|template| template.cases.len()).sum();
     assert_eq!((all, cases, calls), (360, 276, 193), "cases, those that are compared, those with calls");
 }
@@ -186,12 +216,18 @@ fn long_arguments_are_read_once_in_every_format() {
     for (name, template) in &templates {
         let formats = Formats::of(&template.marks.join("\n"), []);
         let long = "a long day, ".repeat((1 << 20) / 12);
-        let grown = template.cases.iter().filter(|case| differs(name, case).is_none() && !case.partial).find_map(|case| {
-            let arguments: Value = serde_json::from_str(&case.expect.calls.last()?.arguments).ok()?;
-            let (key, text) = arguments.as_object()?.iter().find_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))?;
-            let once = text.len() > 3 && text.chars().all(|c| c.is_ascii_alphanumeric() || c == ' ') && case.text.matches(&text).count() == 1;
-            once.then_some((case, key, text))
-        });
+        let grown =
+            template.cases.iter().filter(|case| differs(name, case).is_none() && !case.partial).find_map(|case| {
+                let arguments: Value = serde_json::from_str(&case.expect.calls.last()?.arguments).ok()?;
+                let (key, text) = arguments
+                    .as_object()?
+                    .iter()
+                    .find_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))?;
+                let once = text.len() > 3
+                    && text.chars().all(|c| c.is_ascii_alphanumeric() || c == ' ')
+                    && case.text.matches(&text).count() == 1;
+                once.then_some((case, key, text))
+            });
         let Some((case, key, text)) = grown else { continue };
         let offered: Vec<Tool> = case.tools.iter().map(|name| tool(name, tools[name].parameters.clone())).collect();
         let mut parser = Parser::new(formats, offered, &case.prompt);
@@ -213,7 +249,8 @@ fn long_arguments_are_read_once_in_every_format() {
     ] {
         let mut parser = Parser::new(Formats::of(marks, []), weather(), "");
         let message = parse(&mut parser, pieces(&format!("{before}{long}{after}"), || 4).into_iter());
-        let read: Vec<Value> = message.calls.iter().map(|call| serde_json::from_str(&call.arguments).unwrap()).collect();
+        let read: Vec<Value> =
+            message.calls.iter().map(|call| serde_json::from_str(&call.arguments).unwrap()).collect();
         assert!(read == [json!({ "city": long })], "{marks}: {:.300}", format!("{message:?}"));
     }
 }
@@ -224,7 +261,11 @@ fn tool(name: &str, parameters: Value) -> Tool {
 
 fn weather() -> Vec<Tool> {
     let city = json!({ "type": "object", "properties": { "city": { "type": "string" }, "days": { "type": "integer" } }, "required": ["city"] });
-    vec![tool("get_weather", city), tool("get_time", json!({ "type": "object", "properties": {} })), tool("code_interpreter", json!({}))]
+    vec![
+        tool("get_weather", city),
+        tool("get_time", json!({ "type": "object", "properties": {} })),
+        tool("code_interpreter", json!({})),
+    ]
 }
 
 /// The parsed output of a model with these marks in its template, after this end of its prompt: the text, the thoughts,
@@ -285,7 +326,10 @@ fn further_formats_and_edges() {
     }
     let text = |marks: &str, text: &str| said(marks, "", text);
     // Text before and between.
-    let (content, _, found) = text("<tool_call>", &format!("Let me see.\n\n<tool_call>\n{call}\n</tool_call>\nAnd the time:\n<tool_call>{time}</tool_call>"));
+    let (content, _, found) = text(
+        "<tool_call>",
+        &format!("Let me see.\n\n<tool_call>\n{call}\n</tool_call>\nAnd the time:\n<tool_call>{time}</tool_call>"),
+    );
     assert_eq!((content.as_str(), found), ("Let me see.And the time:", two()));
     let (content, _, found) = text("[TOOL_CALLS]", &format!("I look.[TOOL_CALLS][{call}]"));
     assert_eq!((content.as_str(), found), ("I look.", one()));
@@ -323,8 +367,20 @@ fn thoughts_follow_from_the_prompt() {
         ("[THINK]", "", "[THINK]I see.[/THINK]Hello", "Hello", "I see."),
         ("<response>", "", "<think>I see.</think><response>Hello</response>", "Hello", "I see."),
         ("<seed:think>", "", "<seed:think>I see.</seed:think>Hello", "Hello", "I see."),
-        ("<|START_THINKING|>", "<|START_THINKING|>", "I see.<|END_THINKING|><|START_RESPONSE|>Hello<|END_RESPONSE|>", "Hello", "I see."),
-        ("[BEGIN FINAL RESPONSE]", "Here are my reasoning steps:\n", "I see.\n[BEGIN FINAL RESPONSE]\nHello\n[END FINAL RESPONSE]", "Hello", "I see."),
+        (
+            "<|START_THINKING|>",
+            "<|START_THINKING|>",
+            "I see.<|END_THINKING|><|START_RESPONSE|>Hello<|END_RESPONSE|>",
+            "Hello",
+            "I see.",
+        ),
+        (
+            "[BEGIN FINAL RESPONSE]",
+            "Here are my reasoning steps:\n",
+            "I see.\n[BEGIN FINAL RESPONSE]\nHello\n[END FINAL RESPONSE]",
+            "Hello",
+            "I see.",
+        ),
         (
             "<|channel|>",
             "<|start|>assistant",
@@ -335,14 +391,21 @@ fn thoughts_follow_from_the_prompt() {
         ("<|channel>", "<|turn>model\n", "<|channel>thought\nI see.\n<channel|>Hello", "Hello", "I see."),
     ];
     for (marks, prompt, text, content, reasoning) in cases {
-        assert_eq!(said(marks, prompt, text), (content.to_owned(), reasoning.to_owned(), Vec::new()), "{text:?} after {prompt:?}");
+        assert_eq!(
+            said(marks, prompt, text),
+            (content.to_owned(), reasoning.to_owned(), Vec::new()),
+            "{text:?} after {prompt:?}"
+        );
     }
 }
 
 /// A closing tag within a JSON string belongs to the string.
 #[test]
 fn json_in_tags_may_hold_the_closing_tag() {
-    let lists = vec![tool("f", json!({ "type": "object", "properties": { "a": { "type": "array", "items": { "type": "string" } } } }))];
+    let lists = vec![tool(
+        "f",
+        json!({ "type": "object", "properties": { "a": { "type": "array", "items": { "type": "string" } } } }),
+    )];
     let text = "<tool_call><function=f><parameter=a>[\"</parameter>\", \"b\"]</parameter></function></tool_call>";
     for length in [1, 5, 500] {
         let mut parser = Parser::new(Formats::of("<tool_call>", []), lists.clone(), "");
@@ -419,7 +482,8 @@ fn nothing_at_random_panics_or_is_held_back() {
         assert_eq!(parse(&mut parser(), cut.into_iter()), whole, "seed {seed}: {text:?}");
     }
     let mut parser = Parser::new(Formats::of(&all, []), weather(), "");
-    let text = "A line of text, with words (and more of them); 1 < 2, x > y.\n\nAnother one: `code`, \"quoted\". ".repeat(20);
+    let text =
+        "A line of text, with words (and more of them); 1 < 2, x > y.\n\nAnother one: `code`, \"quoted\". ".repeat(20);
     let (mut given, mut got) = (0, 0);
     for piece in pieces(&text, || 3) {
         given += piece.len();
@@ -458,7 +522,10 @@ fn heard_anyhow(marks: &str, tools: &[Tool], text: &str) -> Message {
 /// A call of `NAME` with an argument `q` that is "a", in every format.
 const NAMED: [(&str, &str); 19] = [
     ("<tool_call>", "<tool_call>\n{\"name\": \"NAME\", \"arguments\": {\"q\": \"a\"}}\n</tool_call>"),
-    ("<tool_call> <function=", "<tool_call>\n<function=NAME>\n<parameter=q>\na\n</parameter>\n</function>\n</tool_call>"),
+    (
+        "<tool_call> <function=",
+        "<tool_call>\n<function=NAME>\n<parameter=q>\na\n</parameter>\n</function>\n</tool_call>",
+    ),
     ("<tool_call> <arg_key>", "<tool_call>NAME\n<arg_key>q</arg_key>\n<arg_value>a</arg_value>\n</tool_call>"),
     ("<|tool_call>", "<|tool_call>call:NAME{q:<|\"|>a<|\"|>}<tool_call|>"),
     ("", "{\"name\": \"NAME\", \"parameters\": {\"q\": \"a\"}}"),
@@ -472,13 +539,22 @@ const NAMED: [(&str, &str); 19] = [
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{\"q\": \"a\"}<|tool_call_end|><|tool_calls_section_end|>",
     ),
     ("<|tools_prefix|>", "<|tools_prefix|>[{\"NAME\": {\"q\": \"a\"}}]<|tools_suffix|>"),
-    ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{\"q\": \"a\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"),
+    (
+        "<｜tool▁calls▁begin｜>",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{\"q\": \"a\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    ),
     (
         "｜DSML｜",
         "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"NAME\">\n<｜DSML｜parameter name=\"q\" string=\"true\">a</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
     ),
-    ("<minimax:tool_call>", "<minimax:tool_call>\n<invoke name=\"NAME\">\n<parameter name=\"q\">a</parameter>\n</invoke>\n</minimax:tool_call>"),
-    ("<seed:tool_call>", "<seed:tool_call>\n<function=NAME>\n<parameter=q>a</parameter>\n</function>\n</seed:tool_call>"),
+    (
+        "<minimax:tool_call>",
+        "<minimax:tool_call>\n<invoke name=\"NAME\">\n<parameter name=\"q\">a</parameter>\n</invoke>\n</minimax:tool_call>",
+    ),
+    (
+        "<seed:tool_call>",
+        "<seed:tool_call>\n<function=NAME>\n<parameter=q>a</parameter>\n</function>\n</seed:tool_call>",
+    ),
     ("<|channel|>", "<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{\"q\": \"a\"}<|call|>"),
     (">>>all", ">>>NAME\n{\"q\": \"a\"}"),
     (
@@ -491,16 +567,26 @@ const NAMED: [(&str, &str); 19] = [
 /// prefix of another's.
 #[test]
 fn names_have_the_characters_that_servers_give_them() {
-    for name in
-        ["google-workspace:list_events", "user-profile/update", "admin.tools.list", "mcp__srv-1__get", "größe", "a", "9", "X@y", "list:0", "fs.read/write:v2+x"]
-    {
+    for name in [
+        "google-workspace:list_events",
+        "user-profile/update",
+        "admin.tools.list",
+        "mcp__srv-1__get",
+        "größe",
+        "a",
+        "9",
+        "X@y",
+        "list:0",
+        "fs.read/write:v2+x",
+    ] {
         for (marks, text) in NAMED {
             let mut tools = offered(name, json!({ "q": { "type": "string" } }));
             tools.extend(offered(&format!("{name}_2"), json!({})));
             tools.extend(offered(&name[..name.char_indices().nth(1).map_or(1, |(at, _)| at)], json!({})));
             let text = text.replace("NAME", name);
             let heard = heard_anyhow(marks, &tools, &text);
-            let called: Vec<_> = heard.calls.iter().map(|call| (call.name.as_str(), call.arguments.replace(' ', ""))).collect();
+            let called: Vec<_> =
+                heard.calls.iter().map(|call| (call.name.as_str(), call.arguments.replace(' ', ""))).collect();
             assert_eq!((called, heard.content.trim()), (vec![(name, "{\"q\":\"a\"}".to_owned())], ""), "{text}");
         }
     }
@@ -525,8 +611,7 @@ fn formats_have_names() {
             parser.format()
         })
         .collect();
-    let expected =
-        "hermes qwen3-coder glm gemma4 json llama3 llama3 mistral mistral lfm2 kimi apertus deepseek deepseek minimax seed harmony functionary minimax";
+    let expected = "hermes qwen3-coder glm gemma4 json llama3 llama3 mistral mistral lfm2 kimi apertus deepseek deepseek minimax seed harmony functionary minimax";
     assert_eq!(names.join(" "), expected);
     for (name, (_, text)) in names.iter().zip(NAMED).filter(|(name, _)| **name != "apertus") {
         let mut parser = Parser::new(Formats::of("", []).only(name).unwrap(), Vec::new(), "").with_any_tool();
@@ -584,11 +669,17 @@ fn values_of_tags_and_of_python_have_the_types_of_their_schemas() {
         for (marks, around) in [
             (
                 "<tool_call> <function=",
-                ["<tool_call>\n<function=f>\n<parameter=v>\n", "\n</parameter>\n<parameter=w>\n5\n</parameter>\n</function>\n</tool_call>"],
+                [
+                    "<tool_call>\n<function=f>\n<parameter=v>\n",
+                    "\n</parameter>\n<parameter=w>\n5\n</parameter>\n</function>\n</tool_call>",
+                ],
             ),
             (
                 "<tool_call> <arg_key>",
-                ["<tool_call>f\n<arg_key>v</arg_key>\n<arg_value>", "</arg_value>\n<arg_key>w</arg_key>\n<arg_value>5</arg_value>\n</tool_call>"],
+                [
+                    "<tool_call>f\n<arg_key>v</arg_key>\n<arg_value>",
+                    "</arg_value>\n<arg_key>w</arg_key>\n<arg_value>5</arg_value>\n</tool_call>",
+                ],
             ),
             (
                 "<minimax:tool_call>",
@@ -600,7 +691,11 @@ fn values_of_tags_and_of_python_have_the_types_of_their_schemas() {
         ] {
             let answer = format!("{}{written}{}", around[0], around[1]);
             let heard = heard_anyhow(marks, &of(schema), &answer);
-            assert_eq!(serde_json::from_str::<Value>(&heard.calls[0].arguments).unwrap(), json!({ "v": means, "w": "5" }), "{schema}: {answer}");
+            assert_eq!(
+                serde_json::from_str::<Value>(&heard.calls[0].arguments).unwrap(),
+                json!({ "v": means, "w": "5" }),
+                "{schema}: {answer}"
+            );
         }
     }
     for (schema, written, means) in [
@@ -618,12 +713,17 @@ fn values_of_tags_and_of_python_have_the_types_of_their_schemas() {
         (&object, "{'a': 1}", json!({ "a": 1 })),
         (&integer, "'five'", json!("five")),
     ] {
-        for (marks, around) in
-            [("<|tool_call_start|>", ["<|tool_call_start|>[f(v=", ", w=5)]<|tool_call_end|>"]), ("<|python_tag|>", ["<|python_tag|>f.call(v=", ",w=5)"])]
-        {
+        for (marks, around) in [
+            ("<|tool_call_start|>", ["<|tool_call_start|>[f(v=", ", w=5)]<|tool_call_end|>"]),
+            ("<|python_tag|>", ["<|python_tag|>f.call(v=", ",w=5)"]),
+        ] {
             let answer = format!("{}{written}{}", around[0], around[1]);
             let heard = heard_anyhow(marks, &of(schema), &answer);
-            assert_eq!(serde_json::from_str::<Value>(&heard.calls[0].arguments).unwrap(), json!({ "v": means, "w": "5" }), "{schema}: {answer}");
+            assert_eq!(
+                serde_json::from_str::<Value>(&heard.calls[0].arguments).unwrap(),
+                json!({ "v": means, "w": "5" }),
+                "{schema}: {answer}"
+            );
         }
     }
 }
@@ -645,10 +745,16 @@ fn wrong_escapes_are_mended() {
         (r"\u", r"\u"),
         (r"\\u27", r"\u27"),
     ] {
-        let text = format!("<tool_call>\n{{\"name\": \"post\", \"arguments\": {{\"body\": \"{written}\"}}}}\n</tool_call>\nDone.");
+        let text = format!(
+            "<tool_call>\n{{\"name\": \"post\", \"arguments\": {{\"body\": \"{written}\"}}}}\n</tool_call>\nDone."
+        );
         let heard = heard_anyhow("<tool_call>", &offered("post", json!({ "body": { "type": "string" } })), &text);
         assert_eq!(heard.content.trim(), "Done.", "{text}");
-        assert_eq!(serde_json::from_str::<Value>(&heard.calls[0].arguments).unwrap(), json!({ "body": means }), "{text}");
+        assert_eq!(
+            serde_json::from_str::<Value>(&heard.calls[0].arguments).unwrap(),
+            json!({ "body": means }),
+            "{text}"
+        );
     }
 }
 
@@ -658,7 +764,24 @@ fn wrong_escapes_are_mended() {
 fn no_word_of_a_broken_call_is_lost_or_told_twice() {
     let mut next = random(11);
     let tools = offered("f", json!({ "q": { "type": "string" }, "n": { "type": "integer" } }));
-    let broken = ["\\", "\\u12", "\\x", "\"", "'", "{", "}", "]", "\\\"", "\n", "<", "</tool_call>", "\\ud800", "\u{1F600}", ":", ","];
+    let broken = [
+        "\\",
+        "\\u12",
+        "\\x",
+        "\"",
+        "'",
+        "{",
+        "}",
+        "]",
+        "\\\"",
+        "\n",
+        "<",
+        "</tool_call>",
+        "\\ud800",
+        "\u{1F600}",
+        ":",
+        ",",
+    ];
     for round in 0..4000 {
         let (marks, call) = NAMED[next() as usize % NAMED.len()];
         let mut words = 0;
@@ -667,16 +790,22 @@ fn no_word_of_a_broken_call_is_lost_or_told_twice() {
             format!("w{round}x{words}w")
         };
         let value: String = (0..4).map(|_| format!("{}{}", word(), broken[next() as usize % broken.len()])).collect();
-        let mut text =
-            format!("{} {} {}", word(), call.replace("NAME", "f").replace("\"a\"", &format!("\"{value}\"")).replace(">a<", &format!(">{value}<")), word());
+        let mut text = format!(
+            "{} {} {}",
+            word(),
+            call.replace("NAME", "f").replace("\"a\"", &format!("\"{value}\"")).replace(">a<", &format!(">{value}<")),
+            word()
+        );
         if next().is_multiple_of(3) {
             let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
             text.truncate(places[next() as usize % places.len()]);
         }
         let heard = heard(marks, &tools, &text, usize::MAX);
         assert_eq!(heard, self::heard(marks, &tools, &text, 1 + next() as usize % 7), "{text}");
-        let told =
-            [heard.content.clone(), heard.reasoning.clone()].into_iter().chain(heard.calls.iter().map(|call| call.arguments.clone())).collect::<String>();
+        let told = [heard.content.clone(), heard.reasoning.clone()]
+            .into_iter()
+            .chain(heard.calls.iter().map(|call| call.arguments.clone()))
+            .collect::<String>();
         for n in 1..=words {
             let word = format!("w{round}x{n}w");
             assert_eq!(told.matches(&word).count(), text.matches(&word).count(), "{word} of {text}\n{heard:?}");

@@ -28,7 +28,9 @@ pub fn json_lines(path: &str) -> Vec<serde_json::Value> {
 
 /// Files in memory, by name.
 pub fn files(list: impl IntoIterator<Item = (String, Vec<u8>)>) -> Files {
-    list.into_iter().map(|(name, bytes)| (name.clone(), Rc::new(MemorySource::new(name, bytes)) as Rc<dyn ByteSource>)).collect()
+    list.into_iter()
+        .map(|(name, bytes)| (name.clone(), Rc::new(MemorySource::new(name, bytes)) as Rc<dyn ByteSource>))
+        .collect()
 }
 
 /// Opens a checkpoint from files in memory.

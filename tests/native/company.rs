@@ -18,7 +18,8 @@ use crate::common::{self, on_cpu};
 
 fn load(fixture: &str, options: &LoadOptions) -> Engine {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(fixture);
-    let file = ["model.gguf", ""].map(|name| folder.join(name)).into_iter().find(|path| path.exists()).expect("the fixture");
+    let file =
+        ["model.gguf", ""].map(|name| folder.join(name)).into_iter().find(|path| path.exists()).expect("the fixture");
     common::load(&open_path(&file).expect("the fixture"), options).unwrap_or_else(|e| panic!("{fixture}: {e}"))
 }
 
@@ -58,7 +59,12 @@ struct Party<'a> {
 
 impl<'a> Party<'a> {
     fn new(n: usize) -> Rc<Self> {
-        Rc::new(Self { desk: Desk::default(), ended: RefCell::default(), pieces: RefCell::new(vec![0; n]), heard: RefCell::default() })
+        Rc::new(Self {
+            desk: Desk::default(),
+            ended: RefCell::default(),
+            pieces: RefCell::new(vec![0; n]),
+            heard: RefCell::default(),
+        })
     }
 
     /// Queues a request; `plan` is called at each of its pieces with their number.
@@ -143,7 +149,13 @@ fn forty_prompts_have_their_own_texts_in_random_company() {
             8 => {
                 let text = one(&mut quiet, request).text;
                 let middle = text.char_indices().nth(text.chars().count() / 2).map_or(0, |at| at.0);
-                request.stop = text[middle..].chars().take(2).collect::<String>().split_terminator('\0').map(str::to_owned).collect();
+                request.stop = text[middle..]
+                    .chars()
+                    .take(2)
+                    .collect::<String>()
+                    .split_terminator('\0')
+                    .map(str::to_owned)
+                    .collect();
             }
             _ => {}
         }
@@ -157,13 +169,20 @@ fn forty_prompts_have_their_own_texts_in_random_company() {
         let next = Rc::new(Cell::new(0));
         let requests = Rc::new(requests.clone());
         // Two requests come at the beginning; each queues another after a random number of pieces.
-        fn come<'a>(party: &Rc<Party<'a>>, requests: &Rc<Vec<Request>>, next: &Rc<Cell<usize>>, cancels: &Rc<Vec<Cancel>>, left: &Rc<Vec<bool>>) {
+        fn come<'a>(
+            party: &Rc<Party<'a>>,
+            requests: &Rc<Vec<Request>>,
+            next: &Rc<Cell<usize>>,
+            cancels: &Rc<Vec<Cancel>>,
+            left: &Rc<Vec<bool>>,
+        ) {
             let n = next.get();
             if n >= requests.len() {
                 return;
             }
             next.set(n + 1);
-            let (again, all, of_next, flags, leaves) = (party.clone(), requests.clone(), next.clone(), cancels.clone(), left.clone());
+            let (again, all, of_next, flags, leaves) =
+                (party.clone(), requests.clone(), next.clone(), cancels.clone(), left.clone());
             party.ask(n, requests[n].clone(), &cancels[n], move |pieces| {
                 if leaves[n] && pieces == 2 {
                     flags[n].cancel();
@@ -189,7 +208,10 @@ fn forty_prompts_have_their_own_texts_in_random_company() {
             let (answer, expected) = (answer.expect("an answer"), &expected[n]);
             if left[n] && answer.finish_reason == FinishReason::Abort {
                 let (said, whole) = (&answer.tokens, &expected.tokens);
-                assert!(whole.starts_with(said) && said.len() < whole.len(), "answer {n} of {concurrency}: {said:?} of {whole:?}");
+                assert!(
+                    whole.starts_with(said) && said.len() < whole.len(),
+                    "answer {n} of {concurrency}: {said:?} of {whole:?}"
+                );
             } else {
                 assert_eq!(answer.text, expected.text, "answer {n} of {concurrency}");
                 // Stop texts are found at the ends of chunks: tokens behind them do not count.
@@ -207,13 +229,19 @@ fn forty_prompts_have_their_own_texts_in_random_company() {
 fn caches_grow_in_company() {
     for kv in [Kv::F32, Kv::F16, Kv::Q8] {
         let _cpu = (kv != Kv::Q8).then(on_cpu);
-        let small = |options: LoadOptions| LoadOptions { context: Some(192), cache_start: Some(64), kv: Some(kv), ..options };
-        let requests: Vec<Request> = [(0, None), (4, Some(20)), (9, None)].map(|(n, most)| Request { max_tokens: most, ..ask(n, 1) }).to_vec();
+        let small =
+            |options: LoadOptions| LoadOptions { context: Some(192), cache_start: Some(64), kv: Some(kv), ..options };
+        let requests: Vec<Request> =
+            [(0, None), (4, Some(20)), (9, None)].map(|(n, most)| Request { max_tokens: most, ..ask(n, 1) }).to_vec();
         let mut engine = load("gguf-q8_0", &small(alone()));
         let expected: Vec<_> = requests.iter().map(|request| one(&mut engine, request).tokens).collect();
         let mut engine = load("gguf-q8_0", &small(several(3)));
         let answers = together(&mut engine, &requests);
-        assert_eq!(answers.iter().map(|answer| &answer.tokens).collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>(), "{kv:?}");
+        assert_eq!(
+            answers.iter().map(|answer| &answer.tokens).collect::<Vec<_>>(),
+            expected.iter().collect::<Vec<_>>(),
+            "{kv:?}"
+        );
         assert_eq!(answers[0].tokens.len(), 192 - 3);
     }
 }
@@ -246,8 +274,10 @@ fn who_has_no_room_leaves_the_others_theirs() {
 /// Prompts longer than a pass are read between the steps of other answers, which continue meanwhile.
 #[test]
 fn long_prompts_keep_nobody_waiting() {
-    let passes = |options: LoadOptions| LoadOptions { prefill_rows: Some(32), context: Some(512), chunk: Some(2), ..options };
-    let long = |n: u32| Request { prompt: Prompt::Tokens((0..330).map(|i| 3 + (i * i + n) % 50).collect()), ..ask(n, 10) };
+    let passes =
+        |options: LoadOptions| LoadOptions { prefill_rows: Some(32), context: Some(512), chunk: Some(2), ..options };
+    let long =
+        |n: u32| Request { prompt: Prompt::Tokens((0..330).map(|i| 3 + (i * i + n) % 50).collect()), ..ask(n, 10) };
     let mut engine = load("gguf-q4_0", &passes(alone()));
     let requests = [ask(1, 150), ask(2, 150), long(3)];
     let expected = requests.clone().map(|request| one(&mut engine, &request).tokens);
@@ -275,7 +305,13 @@ fn long_prompts_keep_nobody_waiting() {
 fn copies_of_a_prompt_are_read_once_and_conversations_stay_apart() {
     let mut engine = load("gguf-q8_0", &several(4));
     let prompt: Vec<u32> = (0..120).map(|i| 3 + i * i % 50).collect();
-    let request = |seed| Request { reuse: true, temperature: 1.0, seed: Some(seed), prompt: Prompt::Tokens(prompt.clone()), ..ask(0, 20) };
+    let request = |seed| Request {
+        reuse: true,
+        temperature: 1.0,
+        seed: Some(seed),
+        prompt: Prompt::Tokens(prompt.clone()),
+        ..ask(0, 20)
+    };
     let answers = together(&mut engine, &(0..4).map(request).collect::<Vec<_>>());
     assert_eq!(answers.iter().map(|answer| answer.cached_tokens).collect::<Vec<_>>(), [0, 119, 119, 119]);
     let mut lonely = load("gguf-q8_0", &alone());
@@ -286,7 +322,10 @@ fn copies_of_a_prompt_are_read_once_and_conversations_stay_apart() {
     let [left, right] = [(); 2].map(|()| engine.fork(0).expect("a fork"));
     let more = |conversation, seed| Request { conversation, ..request(seed) };
     let forks = together(&mut engine, &[more(left, 1), more(left, 2), more(right, 3)]);
-    assert_eq!(forks.iter().map(|fork| &fork.tokens).collect::<Vec<_>>(), answers[1..].iter().map(|answer| &answer.tokens).collect::<Vec<_>>());
+    assert_eq!(
+        forks.iter().map(|fork| &fork.tokens).collect::<Vec<_>>(),
+        answers[1..].iter().map(|answer| &answer.tokens).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -350,7 +389,11 @@ fn arrivals_at_random_leave_nothing_behind() {
         let requests: Vec<Request> = (0..20)
             .map(|i| {
                 n = n.wrapping_mul(747_796_405).wrapping_add(2_891_336_453 + i);
-                Request { reuse: n % 3 == 0, presence_penalty: [0.0, 0.5][(n % 7 == 0) as usize], ..ask(n / 64 % 300, 1 + n / 8 % 60) }
+                Request {
+                    reuse: n % 3 == 0,
+                    presence_penalty: [0.0, 0.5][(n % 7 == 0) as usize],
+                    ..ask(n / 64 % 300, 1 + n / 8 % 60)
+                }
             })
             .collect();
         let party = Party::new(requests.len());

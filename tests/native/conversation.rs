@@ -95,7 +95,11 @@ fn forks_go_on_from_a_shared_beginning_and_do_not_disturb_one_another() {
     for round in 0..3 {
         for (id, text) in forks.iter().zip(&mut texts) {
             let result = run(&mut engine, &Request { conversation: *id, ..ask(text, 30) });
-            assert!(result.cached_tokens >= if round == 0 { start.len() } else { text.len() - 6 }, "{}", result.cached_tokens);
+            assert!(
+                result.cached_tokens >= if round == 0 { start.len() } else { text.len() - 6 },
+                "{}",
+                result.cached_tokens
+            );
             assert_eq!(result.tokens, fresh(text, 30).tokens, "fork {id}, round {round}");
             text.extend(result.tokens);
             text.extend(ids(5, 20));
@@ -106,7 +110,10 @@ fn forks_go_on_from_a_shared_beginning_and_do_not_disturb_one_another() {
     let result = run(&mut engine, &Request { conversation: late, ..ask(&texts[1], 5) });
     assert!(result.cached_tokens >= texts[1].len() - 6);
     engine.release(forks[1]);
-    let error = block_on(engine.generate(&Request { conversation: forks[1], ..ask(&start, 1) }, &mut |_| {}, &Cancel::new())).err().unwrap();
+    let error =
+        block_on(engine.generate(&Request { conversation: forks[1], ..ask(&start, 1) }, &mut |_| {}, &Cancel::new()))
+            .err()
+            .unwrap();
     assert!(error.code() == "BAD_OPTION" && error.message().contains("released"), "{error}");
     assert_eq!(run(&mut engine, &Request { conversation: late, ..ask(&texts[1], 5) }).tokens, result.tokens);
 }
@@ -206,9 +213,12 @@ fn a_shift_keeps_the_system_prompt() {
 fn a_template_is_asked_what_a_shift_keeps_only_where_there_is_one() {
     let template = "{% for m in messages %}{% if m.content in ['a', 'b'] %}{{ raise_exception('a letter') }}{% endif %}{{ m.content }} {% endfor %}";
     let path = crate::common::data("oracle/hf-single/model");
-    let files = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "generation_config.json"]
-        .map(|name| (name.to_owned(), std::fs::read(path.join(name)).unwrap()));
-    let files = crate::common::files(files.into_iter().chain([("chat_template.jinja".to_owned(), template.as_bytes().to_vec())]));
+    let files =
+        ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "generation_config.json"]
+            .map(|name| (name.to_owned(), std::fs::read(path.join(name)).unwrap()));
+    let files = crate::common::files(
+        files.into_iter().chain([("chat_template.jinja".to_owned(), template.as_bytes().to_vec())]),
+    );
     let options = LoadOptions { context: Some(64), ..exact() };
     let mut engine = block_on(Engine::load(&files, &options, &|_| {}, &Cancel::new())).unwrap();
     let request = |n| Request {
@@ -252,7 +262,8 @@ fn reading_equals_decoding(engine: &mut Engine, lengths: &[usize]) {
     for n in lengths.iter().copied() {
         let prompt = ids(n, 11);
         let logits = |engine: &mut Engine, from: u32| {
-            let all = run(engine, &Request { logits_from: Some(from), reuse: false, ..ask(&prompt, 1) }).all_logits.unwrap();
+            let all =
+                run(engine, &Request { logits_from: Some(from), reuse: false, ..ask(&prompt, 1) }).all_logits.unwrap();
             all.last().unwrap().clone()
         };
         let read = logits(engine, n as u32 - 1);
@@ -270,7 +281,8 @@ fn a_saved_conversation_goes_on_in_another_engine() {
     let window = |kv| {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/hf-window/model");
         let files = millrace::source::disk::open_path(&path).unwrap();
-        block_on(Engine::load(&files, &LoadOptions { prefill_rows: Some(16), kv, ..exact() }, &|_| {}, &Cancel::new())).unwrap()
+        block_on(Engine::load(&files, &LoadOptions { prefill_rows: Some(16), kv, ..exact() }, &|_| {}, &Cancel::new()))
+            .unwrap()
     };
     let makers: [&dyn Fn() -> Engine; 3] = [&|| load(&exact()), &|| window(None), &|| window(Some(Kv::Q8))];
     for make in makers {
@@ -309,14 +321,21 @@ fn what_was_saved_elsewhere_or_is_damaged_is_not_taken() {
         ("kv", load(&LoadOptions { kv: Some(Kv::F16), ..exact() })),
     ] {
         let error = block_on(other.restore(&store, "a")).unwrap_err();
-        assert!(error.code() == "BAD_OPTION" && error.message().contains(&format!("another {what}")), "{what}: {error}");
+        assert!(
+            error.code() == "BAD_OPTION" && error.message().contains(&format!("another {what}")),
+            "{what}: {error}"
+        );
     }
     // Each file of the saved conversation, changed.
     let files = block_on(store.open(&ModelKey::new("conversation:a"))).unwrap().unwrap();
     for (victim, _) in &files {
         for how in [0, 1, 2] {
             let broken = Memory::store();
-            let Begin::Write(mut writer) = block_on(broken.begin(&ModelKey::new("conversation:a"), &Cancel::new())).unwrap() else { panic!("whole") };
+            let Begin::Write(mut writer) =
+                block_on(broken.begin(&ModelKey::new("conversation:a"), &Cancel::new())).unwrap()
+            else {
+                panic!("whole")
+            };
             for (name, file) in &files {
                 let mut bytes = block_on(file.read(0, file.len() as usize)).unwrap();
                 if name == victim {

@@ -44,7 +44,11 @@ fn counters_prove_the_loop() {
     let tail = greedy.iter().filter(|r| r.step.starts_with("sample.")).count();
     assert_eq!((tail, c.dispatches), (2, 63 * greedy.len() as u64 + 2), "{c:?}");
     let warm = run(&mut engine, &Request { temperature: 0.8, top_k: 40, top_p: 0.9, ..ask(64) }).counters;
-    assert_eq!(warm.dispatches, 63 * decode.len() as u64 + (decode.len() - greedy.len() + tail) as u64, "every step of the plan: {warm:?}");
+    assert_eq!(
+        warm.dispatches,
+        63 * decode.len() as u64 + (decode.len() - greedy.len() + tail) as u64,
+        "every step of the plan: {warm:?}"
+    );
     let a_layer = decode.iter().filter(|r| r.step.starts_with("blk.0.")).count();
     assert!(a_layer <= 6, "{a_layer} dispatches a layer");
 }
@@ -63,9 +67,15 @@ fn every_kernel_of_the_plan_makes_the_text() {
     }
     assert!(variants.len() > 15, "{variants:?}");
     for variant in variants {
-        let broken = LoadOptions { faults: Faults { broken: vec![variant.clone()], ..Faults::default() }, ..LoadOptions::default() };
+        let broken = LoadOptions {
+            faults: Faults { broken: vec![variant.clone()], ..Faults::default() },
+            ..LoadOptions::default()
+        };
         let other = block_on(load(&broken).generate(&ask, &mut |_| {}, &Cancel::new()));
-        assert!(other.is_err() || other.is_ok_and(|other| other.tokens != text), "without {variant:?} the text is the same");
+        assert!(
+            other.is_err() || other.is_ok_and(|other| other.tokens != text),
+            "without {variant:?} the text is the same"
+        );
     }
 }
 
@@ -73,7 +83,13 @@ fn every_kernel_of_the_plan_makes_the_text() {
 fn chunks_do_not_change_the_text() {
     let texts: Vec<_> = [Some(1), Some(5), Some(16), Some(32), None]
         .into_iter()
-        .map(|chunk| run(&mut load(&LoadOptions { chunk, ..LoadOptions::default() }), &Request { temperature: 0.9, seed: Some(7), ..ask(50) }).tokens)
+        .map(|chunk| {
+            run(
+                &mut load(&LoadOptions { chunk, ..LoadOptions::default() }),
+                &Request { temperature: 0.9, seed: Some(7), ..ask(50) },
+            )
+            .tokens
+        })
         .collect();
     for other in &texts[1..] {
         assert_eq!(&texts[0], other);
@@ -95,9 +111,21 @@ fn the_same_seed_gives_the_same_text_and_another_another() {
 fn greedy_is_the_same_with_and_without_filters() {
     let mut engine = load(&LoadOptions::default());
     let greedy = run(&mut engine, &ask(20)).tokens;
-    assert_eq!(greedy, run(&mut engine, &Request { temperature: 1.0, top_k: 1, seed: Some(3), ..ask(20) }).tokens, "top-k 1");
-    assert_eq!(greedy, run(&mut engine, &Request { temperature: 1.0, top_p: 1e-6, seed: Some(3), ..ask(20) }).tokens, "top-p of nearly nothing");
-    assert_eq!(greedy, run(&mut engine, &Request { temperature: 1.0, min_p: 1.0, seed: Some(3), ..ask(20) }).tokens, "min-p 1");
+    assert_eq!(
+        greedy,
+        run(&mut engine, &Request { temperature: 1.0, top_k: 1, seed: Some(3), ..ask(20) }).tokens,
+        "top-k 1"
+    );
+    assert_eq!(
+        greedy,
+        run(&mut engine, &Request { temperature: 1.0, top_p: 1e-6, seed: Some(3), ..ask(20) }).tokens,
+        "top-p of nearly nothing"
+    );
+    assert_eq!(
+        greedy,
+        run(&mut engine, &Request { temperature: 1.0, min_p: 1.0, seed: Some(3), ..ask(20) }).tokens,
+        "min-p 1"
+    );
 }
 
 #[test]
@@ -169,7 +197,8 @@ fn the_cache_grows_and_the_text_does_not_change() {
 #[test]
 fn nonsense_is_an_error_that_says_so() {
     let mut engine = load(&LoadOptions { context: Some(64), ..LoadOptions::default() });
-    let mut fails = |request: Request| block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).err().map(|e| e.kind());
+    let mut fails =
+        |request: Request| block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).err().map(|e| e.kind());
     assert_eq!(fails(Request::new(Prompt::Tokens(vec![]))), Some(ErrorKind::BadOption));
     assert_eq!(fails(Request::new(Prompt::Tokens(vec![100_000]))), Some(ErrorKind::BadOption));
     assert_eq!(fails(Request::new(Prompt::Tokens(vec![1; 64]))), Some(ErrorKind::ContextFull));
@@ -183,14 +212,26 @@ fn nonsense_is_an_error_that_says_so() {
 
     let load_error = |options: LoadOptions| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/gguf-q8_0/model.gguf");
-        block_on(Engine::load(&open_path(&path).expect("the fixture"), &options, &|_| {}, &Cancel::new())).err().map(|e| e.kind())
+        block_on(Engine::load(&open_path(&path).expect("the fixture"), &options, &|_| {}, &Cancel::new()))
+            .err()
+            .map(|e| e.kind())
     };
     let forced = |k: &str, v: &str| LoadOptions { kernels: vec![(k.into(), v.into())], ..LoadOptions::default() };
     assert_eq!(load_error(forced("matvec", "nonsense")), Some(ErrorKind::UnknownKernel));
     assert_eq!(load_error(forced("nonsense", "wg")), Some(ErrorKind::UnknownKernel));
-    assert_eq!(load_error(forced("matvec", "q4_0-q8-wg")), Some(ErrorKind::UnknownKernel), "exists, but no weights are q4_0");
+    assert_eq!(
+        load_error(forced("matvec", "q4_0-q8-wg")),
+        Some(ErrorKind::UnknownKernel),
+        "exists, but no weights are q4_0"
+    );
     assert_eq!(load_error(forced("matvec", "q8_0-q8-wg")), None);
-    assert_eq!(load_error(LoadOptions { adapter: Some("no such GPU".into()), ..LoadOptions::default() }), Some(ErrorKind::NoAdapter));
-    assert_eq!(load_error(LoadOptions { context: Some(1 << 20), ..LoadOptions::default() }), Some(ErrorKind::BadOption));
+    assert_eq!(
+        load_error(LoadOptions { adapter: Some("no such GPU".into()), ..LoadOptions::default() }),
+        Some(ErrorKind::NoAdapter)
+    );
+    assert_eq!(
+        load_error(LoadOptions { context: Some(1 << 20), ..LoadOptions::default() }),
+        Some(ErrorKind::BadOption)
+    );
     assert_eq!(load_error(LoadOptions { chunk: Some(33), ..LoadOptions::default() }), Some(ErrorKind::BadOption));
 }

@@ -7,7 +7,9 @@ use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 use millrace::base::{Cancel, Phase};
-use millrace::engine::{Device, DeviceEvent, Engine, Event, Faults, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
+use millrace::engine::{
+    Device, DeviceEvent, Engine, Event, Faults, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request,
+};
 use millrace::layout::Kv;
 use millrace::plan::Lane;
 use millrace::source::{ByteSource, Files, disk::open_path};
@@ -36,7 +38,13 @@ fn ids(n: usize, seed: u32) -> Vec<u32> {
 }
 
 fn ask(prompt: &[u32], n: u32) -> Request {
-    Request { ignore_eos: true, max_tokens: Some(n), temperature: 0.9, seed: Some(7), ..Request::new(Prompt::Tokens(prompt.to_vec())) }
+    Request {
+        ignore_eos: true,
+        max_tokens: Some(n),
+        temperature: 0.9,
+        seed: Some(7),
+        ..Request::new(Prompt::Tokens(prompt.to_vec()))
+    }
 }
 
 /// Runs a request and destroys the device at each number of tokens in `losses`; the deltas must make up the result.
@@ -65,14 +73,17 @@ pub fn disturbed(engine: &mut Engine, request: &Request, losses: &[usize]) -> Re
 
 /// Asserts that both results are equal, except for times and recoveries.
 fn assert_same(result: &Generation, undisturbed: &Generation, what: &str) {
-    let about = |g: &Generation| (g.tokens.clone(), g.text.clone(), g.prompt_tokens, g.cached_tokens, g.shifts, g.finish_reason);
+    let about = |g: &Generation| {
+        (g.tokens.clone(), g.text.clone(), g.prompt_tokens, g.cached_tokens, g.shifts, g.finish_reason)
+    };
     assert_eq!(about(result), about(undisturbed), "{what}");
 }
 
 #[test]
 fn a_loss_at_any_token_does_not_change_the_text() {
     let prompt = ids(40, 1);
-    let cases: [(_, _, &[usize]); 3] = [(Lane::Fast, Some(1), &[1, 2, 17, 33, 59]), (Lane::Fast, Some(16), &[1, 33]), (Lane::Exact, None, &[1, 40])];
+    let cases: [(_, _, &[usize]); 3] =
+        [(Lane::Fast, Some(1), &[1, 2, 17, 33, 59]), (Lane::Fast, Some(16), &[1, 33]), (Lane::Exact, None, &[1, 40])];
     for (lane, chunk, places) in cases {
         let options = LoadOptions { chunk, cache_start: Some(64), ..often(lane) };
         let mut engine = load(&options);
@@ -106,7 +117,11 @@ fn what_a_loss_costs_is_in_the_timings_and_counters() {
     let result = disturbed(&mut engine, &ask(&prompt, 30), &[10]).unwrap();
     // The answer had begun: the wait counts as decoding time.
     let timings = &result.timings;
-    assert!(restored.get() > 0.0 && timings.decode_ms > restored.get() && timings.ttft_ms < timings.decode_ms, "{timings:?}, {} ms", restored.get());
+    assert!(
+        restored.get() > 0.0 && timings.decode_ms > restored.get() && timings.ttft_ms < timings.decode_ms,
+        "{timings:?}, {} ms",
+        restored.get()
+    );
     assert!(result.counters.readbacks >= before.counters.readbacks, "{:?}", result.counters);
     assert_eq!(engine.info().memory.total, memory, "the new device has what the old one had");
 }
@@ -163,7 +178,12 @@ fn a_loss_while_the_prompt_is_read_reads_it_again() {
         assert_eq!(result.recoveries, 1);
         assert!(phases.contains(&Phase::Upload) && phases.last() == Some(&Phase::Prompt), "{phases:?}");
         // No token had come yet: the wait counts until the first token.
-        assert!(restored.get() > 0.0 && result.timings.ttft_ms > restored.get(), "{:?}, {} ms", result.timings, restored.get());
+        assert!(
+            restored.get() > 0.0 && result.timings.ttft_ms > restored.get(),
+            "{:?}, {} ms",
+            result.timings,
+            restored.get()
+        );
     }
 }
 
@@ -231,7 +251,9 @@ fn parked_conversations_forks_and_saved_ones_come_back() {
         text.extend(run(&mut engine, &ask(&text, 10)).tokens);
         let fork = engine.fork(0).unwrap();
         let mut other = text.clone();
-        other.extend(run(&mut engine, &Request { conversation: fork, ..ask(&[&text[..], &ids(3, 8)].concat(), 30) }).tokens);
+        other.extend(
+            run(&mut engine, &Request { conversation: fork, ..ask(&[&text[..], &ids(3, 8)].concat(), 30) }).tokens,
+        );
         lose(&device);
         // Before the loss is noticed, and of a conversation that is not in a slot.
         let early = engine.fork(0).unwrap();
@@ -268,7 +290,10 @@ fn a_second_loss_within_a_minute_is_an_error() {
     assert!(error.message().contains("within 60 s") && error.message().contains("load the model again"), "{error}");
     assert_eq!(*heard.borrow(), ["lost Destroyed true", "restored", "lost Destroyed false"]);
     // The engine stays given up, and reports it once.
-    assert_eq!(block_on(engine.generate(&ask(&prompt, 5), &mut |_| {}, &Cancel::new())).err().unwrap().code(), "DEVICE_LOST");
+    assert_eq!(
+        block_on(engine.generate(&ask(&prompt, 5), &mut |_| {}, &Cancel::new())).err().unwrap().code(),
+        "DEVICE_LOST"
+    );
     assert_eq!(block_on(engine.recover(&Cancel::new())).err().unwrap().code(), "DEVICE_LOST");
     assert_eq!(heard.borrow().len(), 3);
 
@@ -302,11 +327,36 @@ fn shifts_stops_windows_and_long_texts_survive() {
         ("shift", model("gguf-q8_0/model.gguf"), LoadOptions { context: Some(64), ..often(Lane::Fast) }, shifting),
         // Rotated otherwise from 64 positions on: read again in the middle of the answer.
         ("long", model("phi3-hf/model"), often(Lane::Fast), ask(&ids(44, 3), 40)),
-        ("window", model("hf-window/model"), LoadOptions { prefill_rows: Some(16), ..often(Lane::Fast) }, ask(&ids(60, 3), 50)),
-        ("window, q8", model("hf-window/model"), exact(LoadOptions { prefill_rows: Some(16), kv: Some(Kv::Q8), ..often(Lane::Exact) }), ask(&ids(60, 3), 50)),
-        ("shared keys", model("gemma4-gguf/model.gguf"), LoadOptions { prefill_rows: Some(16), ..often(Lane::Fast) }, ask(&ids(60, 3), 50)),
-        ("no end", model("gguf-q8_0/model.gguf"), LoadOptions { context: Some(64), ..often(Lane::Fast) }, Request { max_tokens: None, ..ask(&ids(10, 8), 1) }),
-        ("stop ids", model("gguf-q8_0/model.gguf"), often(Lane::Fast), Request { ignore_eos: false, ..ask(&ids(10, 8), 400) }),
+        (
+            "window",
+            model("hf-window/model"),
+            LoadOptions { prefill_rows: Some(16), ..often(Lane::Fast) },
+            ask(&ids(60, 3), 50),
+        ),
+        (
+            "window, q8",
+            model("hf-window/model"),
+            exact(LoadOptions { prefill_rows: Some(16), kv: Some(Kv::Q8), ..often(Lane::Exact) }),
+            ask(&ids(60, 3), 50),
+        ),
+        (
+            "shared keys",
+            model("gemma4-gguf/model.gguf"),
+            LoadOptions { prefill_rows: Some(16), ..often(Lane::Fast) },
+            ask(&ids(60, 3), 50),
+        ),
+        (
+            "no end",
+            model("gguf-q8_0/model.gguf"),
+            LoadOptions { context: Some(64), ..often(Lane::Fast) },
+            Request { max_tokens: None, ..ask(&ids(10, 8), 1) },
+        ),
+        (
+            "stop ids",
+            model("gguf-q8_0/model.gguf"),
+            often(Lane::Fast),
+            Request { ignore_eos: false, ..ask(&ids(10, 8), 400) },
+        ),
     ];
     for (what, files, options, request) in cases {
         let _cpu = (!["shift", "window, q8"].contains(&what)).then(on_cpu);
@@ -344,12 +394,17 @@ fn logits_profiles_and_tuning_survive() {
     let result = run(&mut engine, &scored);
     assert_eq!((&result.tokens, result.recoveries, &result.all_logits), (&whole.tokens, 1, &whole.all_logits));
     let profiled = disturbed(&mut engine, &Request { profile: true, ..ask(&prompt, 8) }, &[8]).unwrap();
-    assert_eq!((profiled.tokens, profiled.recoveries, profiled.profile.unwrap().is_empty()), (whole.tokens.clone(), 1, false));
+    assert_eq!(
+        (profiled.tokens, profiled.recoveries, profiled.profile.unwrap().is_empty()),
+        (whole.tokens.clone(), 1, false)
+    );
     device.lose();
     block_on(engine.tune(200.0, &Cancel::new())).unwrap();
     // Passes compiled and variants measured in idle time are restored.
     block_on(engine.tune(10_000.0, &Cancel::new())).unwrap();
-    let plan = |engine: &Engine| engine.info().plan.into_iter().map(|row| (row.pass, row.step, row.variant)).collect::<Vec<_>>();
+    let plan = |engine: &Engine| {
+        engine.info().plan.into_iter().map(|row| (row.pass, row.step, row.variant)).collect::<Vec<_>>()
+    };
     let tuned = plan(&engine);
     assert!(tuned.iter().any(|(pass, ..)| *pass == "few"));
     let whole = run(&mut engine, &ask(&prompt, 20));

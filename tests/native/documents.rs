@@ -16,7 +16,10 @@ fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let ours = !name.starts_with('.') || name == ".github";
-        if path.is_dir() && ours && !["node_modules", "target", "pkg", "dist", "test-results", "playwright-report"].contains(&&*name) {
+        if path.is_dir()
+            && ours
+            && !["node_modules", "target", "pkg", "dist", "test-results", "playwright-report"].contains(&&*name)
+        {
             documents(&path, found);
         } else if name.ends_with(".md") {
             found.push(path);
@@ -28,7 +31,10 @@ fn all() -> Vec<(String, String)> {
     let mut found = Vec::new();
     documents(&root(""), &mut found);
     found.sort();
-    found.iter().map(|path| (path.strip_prefix(root("")).unwrap().display().to_string(), fs::read_to_string(path).unwrap())).collect()
+    found
+        .iter()
+        .map(|path| (path.strip_prefix(root("")).unwrap().display().to_string(), fs::read_to_string(path).unwrap()))
+        .collect()
 }
 
 #[test]
@@ -37,7 +43,9 @@ fn lines_are_short() {
     assert!(all.iter().any(|(name, _)| name == "docs/ARCHITECTURE.md"), "documents are found");
     let long = all.iter().flat_map(|(name, text)| {
         let lines = text.lines().enumerate().filter(|(_, line)| line.chars().count() > WIDTH);
-        lines.map(move |(i, line)| format!("{name}:{}: {} characters, {WIDTH} are the most", i + 1, line.chars().count()))
+        lines.map(move |(i, line)| {
+            format!("{name}:{}: {} characters, {WIDTH} are the most", i + 1, line.chars().count())
+        })
     });
     let long: Vec<_> = long.collect();
     assert!(long.is_empty(), "{}", long.join("\n"));
@@ -54,9 +62,14 @@ fn files_that_are_named_exist() {
         for (i, line) in text.lines().enumerate() {
             for word in line.split(['`', '(', ')']).skip(1) {
                 // Patterns, placeholders (NAME, TYPE), commands and build outputs are no paths.
-                let placeholder = word.split('/').any(|part| part.contains(char::is_uppercase) && !part.ends_with(".md"));
+                let placeholder =
+                    word.split('/').any(|part| part.contains(char::is_uppercase) && !part.ends_with(".md"));
                 let plain = word.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c)) && !placeholder;
-                if plain && ours.iter().any(|folder| word.starts_with(folder)) && !word.starts_with("www/js") && !root("").join(folder).join(word).exists() {
+                if plain
+                    && ours.iter().any(|folder| word.starts_with(folder))
+                    && !word.starts_with("www/js")
+                    && !root("").join(folder).join(word).exists()
+                {
                     missing.push(format!("{name}:{}: {word} does not exist", i + 1));
                 }
             }

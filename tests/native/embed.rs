@@ -31,7 +31,8 @@ struct Expected {
 fn fixture(name: &str) -> (PathBuf, Expected) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/embed").join(name);
     let expected: Expected =
-        serde_json::from_str(&std::fs::read_to_string(folder.join("expected.json")).expect("expected.json")).expect("as embeddings.py writes it");
+        serde_json::from_str(&std::fs::read_to_string(folder.join("expected.json")).expect("expected.json"))
+            .expect("as embeddings.py writes it");
     (folder.join(&expected.model), expected)
 }
 
@@ -67,8 +68,25 @@ fn query() -> EmbedOptions {
 fn embeddings_are_those_of_transformers() {
     let few_rows = LoadOptions { prefill_rows: Some(16), cache_start: Some(1), ..lane(Lane::Exact) };
     let on_cpu = LoadOptions { device: Some(DeviceChoice::Cpu), ..lane(Lane::Exact) };
-    let all = [(lane(Lane::Exact), 0.99999), (few_rows, 0.99999), (on_cpu, 0.99999), (lane(Lane::Float), 0.9999), (lane(Lane::Fast), 0.999)];
-    for name in ["qwen3-gguf", "qwen3-hf", "bert-gguf", "bert-hf", "gemma-gguf", "gemma-hf", "nomic-gguf", "nomic-hf", "modern-gguf", "modern-hf"] {
+    let all = [
+        (lane(Lane::Exact), 0.99999),
+        (few_rows, 0.99999),
+        (on_cpu, 0.99999),
+        (lane(Lane::Float), 0.9999),
+        (lane(Lane::Fast), 0.999),
+    ];
+    for name in [
+        "qwen3-gguf",
+        "qwen3-hf",
+        "bert-gguf",
+        "bert-hf",
+        "gemma-gguf",
+        "gemma-hf",
+        "nomic-gguf",
+        "nomic-hf",
+        "modern-gguf",
+        "modern-hf",
+    ] {
         let (path, expected) = fixture(name);
         // The two forms differ only in loading: for folders, and for relatives of earlier models, the first and the
         // last lane are enough.
@@ -81,7 +99,10 @@ fn embeddings_are_those_of_transformers() {
                 for (i, (ours, theirs)) in embed(&mut engine, &expected.texts, &asked).iter().zip(wanted).enumerate() {
                     let cosine = cosine(ours, theirs);
                     assert!(cosine >= *least, "{name} {options:?}: text {i}: cosine {cosine}");
-                    assert!((ours.iter().map(|x| x * x).sum::<f32>() - 1.0).abs() < 1e-5, "{name}: text {i} is not of length 1");
+                    assert!(
+                        (ours.iter().map(|x| x * x).sum::<f32>() - 1.0).abs() < 1e-5,
+                        "{name}: text {i} is not of length 1"
+                    );
                 }
             }
         }
@@ -126,7 +147,10 @@ fn cut_and_left(name: &str) {
     for ((cut, whole), theirs) in cut.iter().zip(&whole).zip(&expected.embeddings) {
         assert!(cut.len() == 24 && cosine(cut, &theirs[..24]) > 0.99999);
         assert!((cut.iter().map(|x| x * x).sum::<f32>() - 1.0).abs() < 1e-5);
-        assert!(cosine(whole, theirs) > 0.99999 && whole.iter().map(|x| x * x).sum::<f32>() > 2.0, "{name}: a norm's weights are about 1");
+        assert!(
+            cosine(whole, theirs) > 0.99999 && whole.iter().map(|x| x * x).sum::<f32>() > 2.0,
+            "{name}: a norm's weights are about 1"
+        );
     }
 }
 
@@ -139,17 +163,28 @@ fn documents_are_judged_as_by_transformers() {
         for (lane, within) in [(Lane::Exact, 1e-4), (Lane::Fast, 0.05)] {
             let mut engine = load(&path, LoadOptions { lane, ..options.clone() }).expect(name);
             let rank = |engine: &mut Engine, options| {
-                block_on(engine.rerank(&expected.query, &expected.documents, &options, &|_| (), &Cancel::new())).expect("scores")
+                block_on(engine.rerank(&expected.query, &expected.documents, &options, &|_| (), &Cancel::new()))
+                    .expect("scores")
             };
             let all = rank(&mut engine, RerankOptions::default()).ranking;
             assert_eq!(all.len(), expected.documents.len());
             assert!(all.windows(2).all(|pair| pair[0].score >= pair[1].score), "the best first: {all:?}");
             for ranked in &all {
                 let theirs = expected.scores[ranked.index];
-                assert!((ranked.score - theirs).abs() < within, "{name} {}: document {}: {} instead of {theirs}", lane.name(), ranked.index, ranked.score);
+                assert!(
+                    (ranked.score - theirs).abs() < within,
+                    "{name} {}: document {}: {} instead of {theirs}",
+                    lane.name(),
+                    ranked.index,
+                    ranked.score
+                );
             }
-            assert_eq!(rank(&mut engine, RerankOptions { top_n: Some(2), ..RerankOptions::default() }).ranking, all[..2]);
-            let other = RerankOptions { instruction: Some("Find what is about trains".into()), ..RerankOptions::default() };
+            assert_eq!(
+                rank(&mut engine, RerankOptions { top_n: Some(2), ..RerankOptions::default() }).ranking,
+                all[..2]
+            );
+            let other =
+                RerankOptions { instruction: Some("Find what is about trains".into()), ..RerankOptions::default() };
             assert_ne!(rank(&mut engine, other).ranking, all);
         }
     }
@@ -166,12 +201,27 @@ fn documents_are_judged_by_a_classifier_as_by_transformers() {
                 block_on(engine.rerank(&expected.query, documents, options, &|_| (), &Cancel::new()))
             };
             let all = rank(&mut engine, &expected.documents, &RerankOptions::default()).expect("scores");
-            assert!(all.ranking.len() == expected.scores.len() && all.truncated == 1, "{name}: the last document is too long: {all:?}");
+            assert!(
+                all.ranking.len() == expected.scores.len() && all.truncated == 1,
+                "{name}: the last document is too long: {all:?}"
+            );
             for ranked in &all.ranking {
                 let theirs = expected.scores[ranked.index];
-                assert!((ranked.score - theirs).abs() < within, "{name} {}: document {}: {} instead of {theirs}", lane.name(), ranked.index, ranked.score);
-                let alone = rank(&mut engine, &expected.documents[ranked.index..=ranked.index], &RerankOptions::default()).expect("a score").ranking;
-                assert!(lane != Lane::Exact || (alone[0].score - ranked.score).abs() <= 1e-6, "{name}: {ranked:?}, alone {alone:?}");
+                assert!(
+                    (ranked.score - theirs).abs() < within,
+                    "{name} {}: document {}: {} instead of {theirs}",
+                    lane.name(),
+                    ranked.index,
+                    ranked.score
+                );
+                let alone =
+                    rank(&mut engine, &expected.documents[ranked.index..=ranked.index], &RerankOptions::default())
+                        .expect("a score")
+                        .ranking;
+                assert!(
+                    lane != Lane::Exact || (alone[0].score - ranked.score).abs() <= 1e-6,
+                    "{name}: {ranked:?}, alone {alone:?}"
+                );
             }
             let asked = RerankOptions { instruction: Some("Find trains".into()), ..RerankOptions::default() };
             let error = rank(&mut engine, &expected.documents, &asked).expect_err("an instruction");
@@ -189,17 +239,31 @@ fn long_texts_are_cut_as_by_sentence_transformers() {
         let (path, expected) = fixture(name);
         let mut engine = load(&path, lane(Lane::Exact)).expect(name);
         let long = "The miller opened the sluice, and the wheel began to turn. ".repeat(30);
-        let found = block_on(engine.embed(&[expected.texts[0].clone(), long.clone()], &EmbedOptions::default(), &|_| (), &Cancel::new())).expect(name);
-        let alone = block_on(engine.embed(&expected.texts[..1], &EmbedOptions::default(), &|_| (), &Cancel::new())).expect(name);
+        let found = block_on(engine.embed(
+            &[expected.texts[0].clone(), long.clone()],
+            &EmbedOptions::default(),
+            &|_| (),
+            &Cancel::new(),
+        ))
+        .expect(name);
+        let alone = block_on(engine.embed(&expected.texts[..1], &EmbedOptions::default(), &|_| (), &Cancel::new()))
+            .expect(name);
         assert_eq!((found.truncated, found.tokens, alone.truncated), (1, alone.tokens + most, 0), "{name}");
         // A few tokens over the limit are cut, even where there are positions for them.
-        let over = (1..)
-            .map(|n| "mill ".repeat(n))
-            .find(|text| block_on(engine.embed(std::slice::from_ref(text), &EmbedOptions::default(), &|_| (), &Cancel::new())).expect(name).truncated == 1);
+        let over = (1..).map(|n| "mill ".repeat(n)).find(|text| {
+            block_on(engine.embed(std::slice::from_ref(text), &EmbedOptions::default(), &|_| (), &Cancel::new()))
+                .expect(name)
+                .truncated
+                == 1
+        });
         let whole = EmbedOptions { truncate: false, ..EmbedOptions::default() };
-        let error = block_on(engine.embed(&[over.expect("a text")], &whole, &|_| (), &Cancel::new())).expect_err("too long");
+        let error =
+            block_on(engine.embed(&[over.expect("a text")], &whole, &|_| (), &Cancel::new())).expect_err("too long");
         assert_eq!(error.kind(), ErrorKind::ContextFull, "{name}: {error}");
-        assert!(["text 0", &format!("up to {most}"), "truncate"].iter().all(|word| error.message().contains(word)), "{name}: {error}");
+        assert!(
+            ["text 0", &format!("up to {most}"), "truncate"].iter().all(|word| error.message().contains(word)),
+            "{name}: {error}"
+        );
     }
 }
 
@@ -218,7 +282,15 @@ fn a_folder_of_a_cross_encoder_judges() {
     std::fs::create_dir(dir.path().join("1_LogitScore")).expect("a folder");
     std::fs::write(dir.path().join("1_LogitScore/config.json"), config).expect("config.json");
     let mut engine = load(dir.path(), lane(Lane::Exact)).expect("a model");
-    let ranking = block_on(engine.rerank(&expected.query, &expected.documents, &RerankOptions::default(), &|_| (), &Cancel::new())).expect("scores").ranking;
+    let ranking = block_on(engine.rerank(
+        &expected.query,
+        &expected.documents,
+        &RerankOptions::default(),
+        &|_| (),
+        &Cancel::new(),
+    ))
+    .expect("scores")
+    .ranking;
     for ranked in ranking {
         assert!((ranked.score - (1.0 - expected.scores[ranked.index])).abs() < 1e-4, "{ranked:?}");
     }
@@ -234,11 +306,15 @@ fn what_a_model_is_not_made_for_is_refused_with_what_to_do() {
         assert_eq!(e.kind(), kind, "{e}");
         words.iter().for_each(|word| assert!(e.message().contains(word), "{word} is missing from: {e}"));
     };
-    let chat = block_on(engine.generate(&Request::new(Prompt::Text("Hello".into())), &mut |_| (), &cancel)).expect_err("an embedding model writes");
+    let chat = block_on(engine.generate(&Request::new(Prompt::Text("Hello".into())), &mut |_| (), &cancel))
+        .expect_err("an embedding model writes");
     refused(chat, ErrorKind::UnsupportedModel, &["makes embeddings", "call embed", "pooling \"none\""]);
-    let rank = block_on(engine.rerank("x", texts, &RerankOptions::default(), &|_| (), &cancel)).expect_err("an embedding model judges");
+    let rank = block_on(engine.rerank("x", texts, &RerankOptions::default(), &|_| (), &cancel))
+        .expect_err("an embedding model judges");
     refused(rank, ErrorKind::UnsupportedModel, &["embeds", "Qwen3-Reranker"]);
-    let mut wrong = |texts: &[String], options: EmbedOptions| block_on(engine.embed(texts, &options, &|_| (), &cancel)).expect_err("an error");
+    let mut wrong = |texts: &[String], options: EmbedOptions| {
+        block_on(engine.embed(texts, &options, &|_| (), &cancel)).expect_err("an error")
+    };
     let many = EmbedOptions { dimensions: Some(65), ..EmbedOptions::default() };
     refused(wrong(texts, many), ErrorKind::BadOption, &["dimensions is 65", "has 64"]);
     let unknown = EmbedOptions { prompt: Some("qurey".into()), ..EmbedOptions::default() };
@@ -253,21 +329,30 @@ fn what_a_model_is_not_made_for_is_refused_with_what_to_do() {
 
     let chat = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/qwen3-hf/model");
     let mut writes = load(&chat, lane(Lane::Exact)).expect("a model");
-    let embedded = block_on(writes.embed(texts, &EmbedOptions::default(), &|_| (), &cancel)).expect_err("a chat model embeds");
+    let embedded =
+        block_on(writes.embed(texts, &EmbedOptions::default(), &|_| (), &cancel)).expect_err("a chat model embeds");
     refused(embedded, ErrorKind::UnsupportedModel, &["writes", "Qwen3-Embedding", "pooling \"last\""]);
     let asked = LoadOptions { pooling: AskedPooling::As(Pooling::Last), ..lane(Lane::Exact) };
     assert_eq!(embed(&mut load(&chat, asked).expect("a model"), texts, &EmbedOptions::default())[0].len(), 72);
     // Recurrent layers cannot read several texts in one pass.
     let recurrent = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/lfm2-hf/model");
     let asked = LoadOptions { pooling: AskedPooling::As(Pooling::Last), ..LoadOptions::default() };
-    refused(load(&recurrent, asked).err().expect("a recurrent model pools"), ErrorKind::UnsupportedModel, &["is no attention"]);
+    refused(
+        load(&recurrent, asked).err().expect("a recurrent model pools"),
+        ErrorKind::UnsupportedModel,
+        &["is no attention"],
+    );
 }
 
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder");
     for entry in std::fs::read_dir(from).expect("a folder") {
         let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).expect("an entry");
-        if path.is_dir() { copy(&path, &to.join(name)) } else { std::fs::copy(&path, to.join(name)).map(drop).expect("a copy") }
+        if path.is_dir() {
+            copy(&path, &to.join(name))
+        } else {
+            std::fs::copy(&path, to.join(name)).map(drop).expect("a copy")
+        }
     }
 }
 
@@ -285,7 +370,8 @@ fn an_unknown_pooling_is_refused_by_name() {
         assert_eq!(error.kind(), ErrorKind::UnsupportedModel, "{error}");
         error.message().to_owned()
     };
-    let both = change("1_Pooling/config.json", "\"pooling_mode_max_tokens\": false", "\"pooling_mode_max_tokens\": true");
+    let both =
+        change("1_Pooling/config.json", "\"pooling_mode_max_tokens\": false", "\"pooling_mode_max_tokens\": true");
     assert!(both.contains("pooling max_tokens and lasttoken") && both.contains("Qwen3-Embedding"), "{both}");
     let module = change("modules.json", "models.Normalize", "models.CNN");
     assert!(module.contains("module CNN"), "{module}");
@@ -306,7 +392,14 @@ fn converted(name: &str, prompts: &[&str]) {
     let (path, expected) = fixture(name);
     let dir = tempfile::tempdir().expect("a folder");
     let shards = dir.path().join("shards");
-    block_on(convert::convert(&open_path(&path).expect("files"), &shards, convert::Options::default(), &mut |_| (), &Cancel::new())).expect("converted");
+    block_on(convert::convert(
+        &open_path(&path).expect("files"),
+        &shards,
+        convert::Options::default(),
+        &mut |_| (),
+        &Cancel::new(),
+    ))
+    .expect("converted");
     let mut engine = load(&shards, lane(Lane::Exact)).expect("shards");
     assert_eq!(engine.info().model.prompts.keys().collect::<Vec<_>>(), prompts);
     for (ours, theirs) in embed(&mut engine, &expected.texts, &query()).iter().zip(&expected.queries) {
@@ -343,12 +436,20 @@ fn missing_dense_layers_are_told() {
     let all = modules.len();
     modules.retain(|module| !module["type"].as_str().is_some_and(|kind| kind.ends_with("Dense")));
     assert_eq!(modules.len() + 2, all);
-    std::fs::write(dir.path().join("modules.json"), serde_json::to_string(&modules).expect("a text")).expect("modules.json");
+    std::fs::write(dir.path().join("modules.json"), serde_json::to_string(&modules).expect("a text"))
+        .expect("modules.json");
     let mut without = load(dir.path(), lane(Lane::Exact)).expect("a model");
-    assert!(without.info().warnings.iter().any(|warning| warning.contains("two dense layers")), "{:?}", without.info().warnings);
-    assert!(cosine(&embed(&mut without, &expected.texts[..1], &EmbedOptions::default())[0], &expected.embeddings[0]) < 0.9);
+    assert!(
+        without.info().warnings.iter().any(|warning| warning.contains("two dense layers")),
+        "{:?}",
+        without.info().warnings
+    );
+    assert!(
+        cosine(&embed(&mut without, &expected.texts[..1], &EmbedOptions::default())[0], &expected.embeddings[0]) < 0.9
+    );
     // A module's missing weights are named.
-    std::fs::write(dir.path().join("modules.json"), std::fs::read(path.join("modules.json")).expect("modules.json")).expect("modules.json");
+    std::fs::write(dir.path().join("modules.json"), std::fs::read(path.join("modules.json")).expect("modules.json"))
+        .expect("modules.json");
     std::fs::remove_file(dir.path().join("3_Dense/model.safetensors")).expect("a module");
     let error = load(dir.path(), lane(Lane::Exact)).err().expect("an error");
     assert!(error.kind() == ErrorKind::NotFound && error.message().contains("3_Dense/model.safetensors"), "{error}");
@@ -360,7 +461,12 @@ fn changed_folder(change: impl Fn(&mut serde_json::Map<String, serde_json::Value
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("1_Pooling")).expect("a folder");
     let inner = std::fs::read_dir(path.join("1_Pooling")).expect("the module");
-    for entry in std::fs::read_dir(&path).expect("the fixture").chain(inner).map(|entry| entry.expect("an entry").path()).filter(|path| path.is_file()) {
+    for entry in std::fs::read_dir(&path)
+        .expect("the fixture")
+        .chain(inner)
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.is_file())
+    {
         std::fs::copy(&entry, folder.path().join(entry.strip_prefix(&path).expect("inside"))).expect("a copy");
     }
     let file = folder.path().join("model.safetensors");
@@ -379,14 +485,23 @@ fn changed_folder(change: impl Fn(&mut serde_json::Map<String, serde_json::Value
 fn whole_numbers_that_no_model_multiplies_are_left_out() {
     let (path, expected) = fixture("bert-hf");
     let folder = changed_folder(|header, data| {
-        for (name, dtype, shape, bytes) in [("embeddings.position_ids", "I64", "[1,128]", 1024), ("embeddings.token_type_ids", "BOOL", "[4]", 4)] {
-            let entry = format!(r#"{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{},{}]}}"#, data.len(), data.len() + bytes);
+        for (name, dtype, shape, bytes) in
+            [("embeddings.position_ids", "I64", "[1,128]", 1024), ("embeddings.token_type_ids", "BOOL", "[4]", 4)]
+        {
+            let entry = format!(
+                r#"{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{},{}]}}"#,
+                data.len(),
+                data.len() + bytes
+            );
             header.insert(name.into(), serde_json::from_str(&entry).expect("an entry"));
             data.resize(data.len() + bytes, 0);
         }
     });
     let [mut with, mut without] = [folder.path(), &path].map(|path| load(path, lane(Lane::Exact)).expect("a model"));
-    assert_eq!(embed(&mut with, &expected.texts, &EmbedOptions::default()), embed(&mut without, &expected.texts, &EmbedOptions::default()));
+    assert_eq!(
+        embed(&mut with, &expected.texts, &EmbedOptions::default()),
+        embed(&mut without, &expected.texts, &EmbedOptions::default())
+    );
 
     let quantized = changed_folder(|header, _| {
         let mut entry = header.remove("encoder.layer.0.attention.self.key.weight").expect("a key");

@@ -35,7 +35,11 @@ fn models_that_run_are_said_to() {
     }
     assert!(count > 60, "{count} models");
     let found = look(&open_path(&Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf")).unwrap());
-    assert!(found.runs && part(&found, "template").about.contains("takes questions, system prompts, tools, results of calls"), "{found:?}");
+    assert!(
+        found.runs
+            && part(&found, "template").about.contains("takes questions, system prompts, tools, results of calls"),
+        "{found:?}"
+    );
     assert_eq!(part(&found, "calls").about, "hermes");
     // Vision towers of a known and of an unknown family: the language model runs with either.
     for (path, fine, about) in [
@@ -51,13 +55,17 @@ fn models_that_run_are_said_to() {
         let found = look(&open_path(&data("oracle").join(path)).unwrap());
         let pictures = part(&found, "pictures");
         assert!(found.runs && pictures.fine == fine && pictures.about.contains(about), "{path}: {found:?}");
-        assert!(fine == pictures.place.is_none() && !part(&found, "architecture").about.contains("left out") || !fine, "{path}: {found:?}");
+        assert!(
+            fine == pictures.place.is_none() && !part(&found, "architecture").about.contains("left out") || !fine,
+            "{path}: {found:?}"
+        );
     }
 }
 
 /// A folder of the oracle with changes to its files.
 fn folder(change: impl Fn(&str, &mut Value)) -> Files {
-    let names = ["config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json", "model.safetensors"];
+    let names =
+        ["config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json", "model.safetensors"];
     files(names.into_iter().map(|name| {
         let read = bytes(&format!("oracle/hf-single/model/{name}"));
         let Ok(mut json) = serde_json::from_slice::<Value>(&read) else { return (name.to_owned(), read) };
@@ -70,7 +78,8 @@ fn folder(change: impl Fn(&str, &mut Value)) -> Files {
 #[test]
 fn what_is_missing_is_named_with_its_place() {
     let config = |changes: &[(&str, Value)]| {
-        let changes: Map<String, Value> = changes.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        let changes: Map<String, Value> =
+            changes.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
         folder(move |name, json| {
             if name == "config.json" {
                 json.as_object_mut().unwrap().extend(changes.clone());
@@ -86,16 +95,34 @@ fn what_is_missing_is_named_with_its_place() {
         })
     };
     for (files, name, words, place) in [
-        (config(&[("use_logn_attn", json!(true)), ("rope_ratio", json!(8))]), "architecture", "use_logn_attn, rope_ratio", "src/model/llama.rs"),
-        (config(&[("architectures", json!(["NobodysForCausalLM"]))]), "architecture", "NobodysForCausalLM", "src/model: a file of its own"),
+        (
+            config(&[("use_logn_attn", json!(true)), ("rope_ratio", json!(8))]),
+            "architecture",
+            "use_logn_attn, rope_ratio",
+            "src/model/llama.rs",
+        ),
+        (
+            config(&[("architectures", json!(["NobodysForCausalLM"]))]),
+            "architecture",
+            "NobodysForCausalLM",
+            "src/model: a file of its own",
+        ),
         (config(&[("num_hidden_layers", json!(7))]), "architecture", "layers.", "src/model/llama.rs"),
         (template("{{ messages | nobodys_filter }}"), "template", "nobodys_filter", "src/text/jinja.rs"),
         (template("{% if %}"), "template", "line 1", "src/text/template.rs"),
-        (template("{% for m in messages %}{{ m.content.nobodys_method() }}{% endfor %}"), "template", "nobodys_method", "src/text/methods.rs"),
+        (
+            template("{% for m in messages %}{{ m.content.nobodys_method() }}{% endfor %}"),
+            "template",
+            "nobodys_method",
+            "src/text/methods.rs",
+        ),
     ] {
         let found = look(&files);
         let part = part(&found, name);
-        assert!(!part.fine && part.about.contains(words) && part.place.is_some_and(|at| at.starts_with(place)), "{part:?}");
+        assert!(
+            !part.fine && part.about.contains(words) && part.place.is_some_and(|at| at.starts_with(place)),
+            "{part:?}"
+        );
         assert_eq!(found.runs, name == "template", "{found:?}");
         let options = LoadOptions { device: Some(DeviceChoice::Cpu), ..LoadOptions::default() };
         let loaded = block_on(Engine::load(&files, &options, &|_| {}, &Cancel::new()));

@@ -21,7 +21,8 @@ fn header(config: Map<String, Value>) -> Checkpoint {
     // A class without a head needs modules that say how it pools.
     let class = config["architectures"][0].as_str().unwrap_or_default();
     let pools = json!({ "modules": [{ "kind": "Pooling", "config": { "pooling_mode_mean_tokens": true } }] });
-    let sentence = pools.as_object().filter(|_| class.ends_with("Model") && !class.ends_with("HeadModel")).cloned().map(Box::new);
+    let sentence =
+        pools.as_object().filter(|_| class.ends_with("Model") && !class.ends_with("HeadModel")).cloned().map(Box::new);
     let metadata = Metadata::Hf(HfMetadata { config, sentence, ..HfMetadata::default() });
     Checkpoint { files: Vec::new(), tensors: IndexMap::new(), metadata, tokenizer_files: None, packed: None }
 }
@@ -33,7 +34,10 @@ fn configs() -> Vec<(String, Map<String, Value>)> {
         .map(|entry| {
             let path = entry.expect("entry").path();
             let text = std::fs::read_to_string(&path).expect("a file");
-            (path.file_stem().expect("a name").to_string_lossy().into_owned(), serde_json::from_str(&text).expect("an object"))
+            (
+                path.file_stem().expect("a name").to_string_lossy().into_owned(),
+                serde_json::from_str(&text).expect("an object"),
+            )
         })
         .collect();
     all.sort_by(|a: &(String, Map<String, Value>), b| a.0.cmp(&b.0));
@@ -69,8 +73,13 @@ fn an_architecture_that_nobody_knows_lists_those_that_run() {
     let config = json!({ "architectures": ["MambaForCausalLM"] });
     let error = model::list(&header(config.as_object().expect("an object").clone())).expect_err("no such architecture");
     assert_eq!(error.code(), "UNSUPPORTED_MODEL");
-    for word in ["MambaForCausalLM", "qwen3 (Qwen3ForCausalLM, Qwen3Model)", "gemma3 (Gemma3ForCausalLM, Gemma3ForConditionalGeneration)", "gpt2", "granitemoe"]
-    {
+    for word in [
+        "MambaForCausalLM",
+        "qwen3 (Qwen3ForCausalLM, Qwen3Model)",
+        "gemma3 (Gemma3ForCausalLM, Gemma3ForConditionalGeneration)",
+        "gpt2",
+        "granitemoe",
+    ] {
         assert!(error.message().contains(word), "{word} is missing from: {error}");
     }
 }
@@ -85,7 +94,15 @@ fn with_tensors(config: Map<String, Value>, tensors: impl IntoIterator<Item = (S
 }
 
 fn model_of(checkpoint: &Checkpoint) -> millrace::Result<Box<dyn Model>> {
-    model::open(checkpoint, &mut Reserve { max_binding: u64::MAX, quantize: None, pooling: AskedPooling::Auto, buffer: &mut |_, _| BufferId(0) })
+    model::open(
+        checkpoint,
+        &mut Reserve {
+            max_binding: u64::MAX,
+            quantize: None,
+            pooling: AskedPooling::Auto,
+            buffer: &mut |_, _| BufferId(0),
+        },
+    )
 }
 
 fn open(checkpoint: &Checkpoint) -> millrace::Result<()> {
@@ -96,20 +113,38 @@ fn open(checkpoint: &Checkpoint) -> millrace::Result<()> {
 /// rotate otherwise.
 #[test]
 fn models_whose_rows_llama_cpp_reorders_say_so() {
-    let names = std::fs::read_dir(data("oracle")).expect("fixtures").map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let names = std::fs::read_dir(data("oracle"))
+        .expect("fixtures")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
     let read = |path: &str| {
-        let checkpoint = block_on(async { Checkpoint::open(&open_path(&data(path))?).await }).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let checkpoint = block_on(async { Checkpoint::open(&open_path(&data(path))?).await })
+            .unwrap_or_else(|e| panic!("{path}: {e}"));
         let config = model_of(&checkpoint).unwrap_or_else(|e| panic!("{path}: {e}")).config().clone();
         (config.stored.reordered, config.ropes.first().is_some_and(|rope| rope.interleaved))
     };
     let mut reordered = Vec::new();
-    for name in names.filter_map(|name| name.strip_suffix("-hf").map(str::to_owned)).filter(|name| data(&format!("oracle/{name}-gguf")).exists()) {
+    for name in names
+        .filter_map(|name| name.strip_suffix("-hf").map(str::to_owned))
+        .filter(|name| data(&format!("oracle/{name}-gguf")).exists())
+    {
         let (gguf, hf) = (read(&format!("oracle/{name}-gguf/model.gguf")), read(&format!("oracle/{name}-hf/model")));
         assert_eq!((gguf.0, hf.0), (gguf.1 != hf.1, gguf.1 != hf.1), "{name}");
         reordered.extend(gguf.0.then_some(name));
     }
     reordered.sort();
-    assert_eq!(reordered, ["granite", "granite4", "granitehybrid", "granitehybridmoe", "granitemoe", "idefics3vl", "ministral3", "smollm3"]);
+    assert_eq!(
+        reordered,
+        [
+            "granite",
+            "granite4",
+            "granitehybrid",
+            "granitehybridmoe",
+            "granitemoe",
+            "idefics3vl",
+            "ministral3",
+            "smollm3"
+        ]
+    );
 }
 
 /// Gemma 3 with a vision tower: names as transformers wrote them up to version 4, and since.
@@ -120,9 +155,16 @@ fn the_language_model_of_a_checkpoint_that_reads_pictures_is_found() {
         config["text_config"]["tie_word_embeddings"] = json!(tied);
         let list = model::list(&header(config.clone())).expect("a list");
         assert_eq!(list.iter().any(|t| t.name == "lm_head.weight"), !tied);
-        for (head, prefix, others) in [("language_model.", "language_model.model.", ""), ("", "model.language_model.", "model.")] {
-            let renamed = |name: &str| name.strip_prefix("model.").map_or_else(|| format!("{head}{name}"), |rest| format!("{prefix}{rest}"));
-            let mut tensors: Vec<_> = list.iter().map(|t| (renamed(&t.name), t.shape.iter().map(|n| *n as u64).collect::<Vec<_>>())).collect();
+        for (head, prefix, others) in
+            [("language_model.", "language_model.model.", ""), ("", "model.language_model.", "model.")]
+        {
+            let renamed = |name: &str| {
+                name.strip_prefix("model.").map_or_else(|| format!("{head}{name}"), |rest| format!("{prefix}{rest}"))
+            };
+            let mut tensors: Vec<_> = list
+                .iter()
+                .map(|t| (renamed(&t.name), t.shape.iter().map(|n| *n as u64).collect::<Vec<_>>()))
+                .collect();
             tensors.push((format!("{others}vision_tower.vision_model.post_layernorm.weight"), vec![4]));
             tensors.push((format!("{others}multi_modal_projector.mm_input_projection_weight"), vec![4, 4]));
             open(&with_tensors(config.clone(), tensors.clone())).unwrap_or_else(|e| panic!("{prefix}: {e}"));
@@ -168,12 +210,15 @@ fn what_smolvlm_leaves_out_is_as_transformers_has_it() {
         json!({ "scale_factor": 3 }),
     );
     // (D, F, layers, heads and their width) of both, patches of a tile, rows of one tile
-    for (checkpoint, text, tower, patches, rows) in
-        [(small, [960, 2560, 32, 15, 64], [768, 3072, 12, 12, 64], 1024, 64), (large, [2048, 8192, 24, 32, 64], [1152, 4304, 27, 16, 72], 729, 81)]
-    {
+    for (checkpoint, text, tower, patches, rows) in [
+        (small, [960, 2560, 32, 15, 64], [768, 3072, 12, 12, 64], 1024, 64),
+        (large, [2048, 8192, 24, 32, 64], [1152, 4304, 27, 16, 72], 729, 81),
+    ] {
         let sizes = |c: &model::ModelConfig| [c.width, c.ff, c.layers.len(), c.heads.h, c.heads.e];
         let list = model::list(&checkpoint).expect("a list");
-        let shape = |name: &str| list.iter().find(|t| t.name == name).unwrap_or_else(|| panic!("{name} in {list:?}")).shape.clone();
+        let shape = |name: &str| {
+            list.iter().find(|t| t.name == name).unwrap_or_else(|| panic!("{name} in {list:?}")).shape.clone()
+        };
         let up = shape("model.layers.0.mlp.up_proj.weight");
         let q = shape("model.layers.0.self_attn.q_proj.weight");
         let last = list.iter().filter_map(|t| t.layer).max().expect("layers");
@@ -199,7 +244,11 @@ fn what_smolvlm_leaves_out_is_as_transformers_has_it() {
 #[test]
 fn what_is_left_out_of_a_checkpoint_is_told() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle");
-    for (name, expected) in [("qwen35-hf/model", &["model.visual.", "mtp."][..]), ("qwen35-gguf/model.gguf", &["blk.4."]), ("lfm2-gguf/model.gguf", &[])] {
+    for (name, expected) in [
+        ("qwen35-hf/model", &["model.visual.", "mtp."][..]),
+        ("qwen35-gguf/model.gguf", &["blk.4."]),
+        ("lfm2-gguf/model.gguf", &[]),
+    ] {
         let files = open_path(&root.join(name)).expect("files");
         let info = block_on(Engine::inspect(&files, &LoadOptions::default())).expect("a model");
         let mut told: Vec<_> = info.model.left_out.iter().map(|left| left.what.as_str()).collect();
@@ -284,8 +333,11 @@ fn a_matrix_larger_than_a_binding_is_split() {
         buffers.push(bytes);
         BufferId(buffers.len() as u32 - 1)
     };
-    let model =
-        model::open(&checkpoint, &mut Reserve { max_binding: LIMIT, quantize: None, pooling: AskedPooling::Auto, buffer: &mut buffer }).expect("a model");
+    let model = model::open(
+        &checkpoint,
+        &mut Reserve { max_binding: LIMIT, quantize: None, pooling: AskedPooling::Auto, buffer: &mut buffer },
+    )
+    .expect("a model");
     let matrices = model.matrices();
     let head = matrices.iter().find(|m| m.n == 262_144).expect("a head");
     assert_eq!(head.parts.len(), 5);
@@ -313,7 +365,9 @@ fn changed(file: &str, change: impl FnOnce(&mut gguf::Metadata), tensors: &[&str
 #[test]
 fn keys_that_are_missing_have_llama_cpps_defaults() {
     let scaling = |keys: &[(&str, gguf::Value)]| {
-        let change = |metadata: &mut gguf::Metadata| keys.iter().for_each(|(key, value)| metadata.set(&format!("llama.{key}"), value.clone()));
+        let change = |metadata: &mut gguf::Metadata| {
+            keys.iter().for_each(|(key, value)| metadata.set(&format!("llama.{key}"), value.clone()))
+        };
         let model = changed("gguf-f32/model.gguf", change, &[]).unwrap_or_else(|e| panic!("{keys:?}: {e}"));
         format!("{:?}", model.config().ropes[0].scaling)
     };
@@ -344,7 +398,10 @@ fn keys_that_are_missing_have_llama_cpps_defaults() {
     assert!(yarn.contains("Yarn") && yarn.contains("factor: 4.0"), "{yarn}");
     let without_base = |metadata: &mut gguf::Metadata| {
         let mut rest = gguf::Metadata::default();
-        metadata.iter().filter(|(key, _)| *key != "llama.rope.freq_base").for_each(|(key, value)| rest.set(key, value.clone()));
+        metadata
+            .iter()
+            .filter(|(key, _)| *key != "llama.rope.freq_base")
+            .for_each(|(key, value)| rest.set(key, value.clone()));
         *metadata = rest;
     };
     assert_eq!(changed("gguf-f32/model.gguf", without_base, &[]).unwrap().config().ropes[0].base, 10_000.0);
@@ -374,9 +431,11 @@ fn right_values_come_in_any_type() {
             let model = of(key, other.clone()).unwrap_or_else(|e| panic!("{key} as {other:?}: {e}"));
             assert_eq!(config(model), expected, "{key} as {other:?}");
         }
-        for wrong in
-            [gguf::Value::F32(n as f32 + 0.5), gguf::Value::Array(gguf::Array::U32(vec![n as u32, n as u32 + 1])), gguf::Value::Array(gguf::Array::U32(vec![]))]
-        {
+        for wrong in [
+            gguf::Value::F32(n as f32 + 0.5),
+            gguf::Value::Array(gguf::Array::U32(vec![n as u32, n as u32 + 1])),
+            gguf::Value::Array(gguf::Array::U32(vec![])),
+        ] {
             assert!(of(key, wrong.clone()).is_err(), "{key} as {wrong:?}");
         }
     }
@@ -390,12 +449,19 @@ fn towers_of_a_gguf_file_are_left_out() {
         metadata.set("llama.vision.block_count", gguf::Value::U32(32));
         metadata.set("llama.vision.attention.head_count", gguf::Value::U32(16));
     };
-    let model = changed("gguf-f32/model.gguf", vision, &["v.patch_embd.weight", "v.blk.0.attn_q.weight", "mm.0.weight"]).unwrap();
+    let model =
+        changed("gguf-f32/model.gguf", vision, &["v.patch_embd.weight", "v.blk.0.attn_q.weight", "mm.0.weight"])
+            .unwrap();
     let told: Vec<_> = model.left_out().iter().map(|left| (left.what.as_str(), left.tensors)).collect();
     assert_eq!(told, [("v.", 2), ("mm.", 1)]);
     // Unknown tensors of the language model itself: all of them are named.
-    let error = changed("gguf-f32/model.gguf", |_| (), &["blk.0.cross_attn_q.weight", "blk.1.cross_attn_q.weight"]).err().unwrap();
-    assert!(error.message().contains("tensors blk.0.cross_attn_q.weight, blk.1.cross_attn_q.weight are not part"), "{error}");
+    let error = changed("gguf-f32/model.gguf", |_| (), &["blk.0.cross_attn_q.weight", "blk.1.cross_attn_q.weight"])
+        .err()
+        .unwrap();
+    assert!(
+        error.message().contains("tensors blk.0.cross_attn_q.weight, blk.1.cross_attn_q.weight are not part"),
+        "{error}"
+    );
 }
 
 /// Keys that trainers and tools leave behind in a configuration are ignored; unknown keys that change the model stay

@@ -76,7 +76,9 @@ fn a_gguf_file_gives_metadata_and_places_of_tensors() {
 
 /// A split model: two tensors in the first part, one in the second, none in the third.
 fn parts() -> Vec<Gguf> {
-    let part = |no: u32| Gguf::default().pair("split.no", 2, &(no as u16).to_le_bytes()).pair("split.count", 2, &3u16.to_le_bytes());
+    let part = |no: u32| {
+        Gguf::default().pair("split.no", 2, &(no as u16).to_le_bytes()).pair("split.count", 2, &3u16.to_le_bytes())
+    };
     let whole = |gguf: Gguf| gguf.pair("split.tensors.count", 5, &3i32.to_le_bytes());
     vec![
         whole(part(0).text("general.architecture", "llama").tensor("a", &[4], 0, 0).tensor("b", &[4], 0, 32).data(48)),
@@ -108,7 +110,11 @@ fn parts_that_do_not_belong_together_are_refused_by_name() {
     let files = split(&parts());
     refused(open([files[0].clone(), files[2].clone()]), "NOT_FOUND", &["m-00002-of-00003.gguf"]);
     refused(open([files[1].clone()]), "NOT_FOUND", &["m-00001-of-00003.gguf"]);
-    refused(open([files[0].clone(), ("other.gguf".into(), files[1].1.clone())]), "BAD_MODEL", &["other.gguf", "several"]);
+    refused(
+        open([files[0].clone(), ("other.gguf".into(), files[1].1.clone())]),
+        "BAD_MODEL",
+        &["other.gguf", "several"],
+    );
     let mut swapped = files.clone();
     (swapped[1].1, swapped[2].1) = (files[2].1.clone(), files[1].1.clone());
     refused(open(swapped), "BAD_MODEL", &["m-00002-of-00003.gguf", "split.no"]);
@@ -127,7 +133,9 @@ fn parts_that_do_not_belong_together_are_refused_by_name() {
 
 #[test]
 fn getters_name_the_key_and_what_is_there() {
-    let checkpoint = open_gguf(Gguf::default().text("a", "x").u32("b", u32::MAX).pair("c", 5, &(-1i32).to_le_bytes()).build()).unwrap();
+    let checkpoint =
+        open_gguf(Gguf::default().text("a", "x").u32("b", u32::MAX).pair("c", 5, &(-1i32).to_le_bytes()).build())
+            .unwrap();
     let m = metadata(&checkpoint);
     let cases = [
         (m.u32("a").unwrap_err(), "'a' should be u32, but is string"),
@@ -180,7 +188,11 @@ fn a_gguf_file_that_lies_is_refused_by_name() {
         (base().tensor("w", &[33], 8, 0).data(64).build(), "BAD_MODEL", &["'w'", "rows of 33", "Q8_0"]),
         (base().tensor("w", &[4], 4, 0).data(64).build(), "UNSUPPORTED_MODEL", &["'w'", "type 4"]),
         (base().tensor("w", &[4], 0, 0).tensor("w", &[4], 0, 32).data(64).build(), "BAD_MODEL", &["'w'", "twice"]),
-        (base().tensor("a", &[16], 0, 0).tensor("b", &[4], 0, 32).data(64).build(), "BAD_MODEL", &["'a'", "'b'", "overlap"]),
+        (
+            base().tensor("a", &[16], 0, 0).tensor("b", &[4], 0, 32).data(64).build(),
+            "BAD_MODEL",
+            &["'a'", "'b'", "overlap"],
+        ),
         (base().tensor("w", &[16], 0, 0).data(10).build(), "BAD_MODEL", &["'w'", "54 bytes are missing"]),
         (base().tensor("w", &[16], 0, 1 << 40).data(64).build(), "BAD_MODEL", &["'w'", "64 bytes are missing"]),
         (base().tensor("w", &[16], 0, u64::MAX - 31).data(64).build(), "BAD_MODEL", &["'w'", "overflows"]),
@@ -230,12 +242,19 @@ impl ByteSource for Frugal {
 fn a_large_header_is_read_in_ranges_and_the_data_not_at_all() {
     let tokens: Vec<String> = (0..200_000).map(|i| format!("token number {i}")).collect();
     let texts: Vec<&str> = tokens.iter().map(String::as_str).collect();
-    let file = Gguf::default().pair("tokenizer.ggml.tokens", ARRAY, &strings(&texts)).tensor("w", &[4096, 2048], 0, 0).data(32 << 20).build();
+    let file = Gguf::default()
+        .pair("tokenizer.ggml.tokens", ARRAY, &strings(&texts))
+        .tensor("w", &[4096, 2048], 0, 0)
+        .data(32 << 20)
+        .build();
     let header = file.len() as u64 - (32 << 20);
     let read = Rc::new(Cell::new((0, 0)));
     let source: Rc<dyn ByteSource> = Rc::new(Frugal { inner: MemorySource::new("m.gguf", file), read: read.clone() });
     let checkpoint = pollster::block_on(Checkpoint::open(&Files::from_iter([("m.gguf".to_owned(), source)]))).unwrap();
-    assert_eq!(metadata(&checkpoint).strings("tokenizer.ggml.tokens").unwrap().get(199_999), Some("token number 199999"));
+    assert_eq!(
+        metadata(&checkpoint).strings("tokenizer.ggml.tokens").unwrap().get(199_999),
+        Some("token number 199999")
+    );
     let (bytes, reads) = read.get();
     assert!(bytes < header + (5 << 20), "{bytes} bytes for a header of {header}");
     assert!(reads < 16, "{reads} reads");
@@ -257,8 +276,16 @@ fn what_is_no_model_is_refused_with_a_guess_what_it_is() {
     }
     refused(open([]), "NOT_FOUND", &["no files"]);
     let part = Gguf::default().build();
-    refused(open([("m-00001-of-00003.gguf".to_owned(), part.clone())]), "NOT_FOUND", &["m-00002-of-00003.gguf", "one of 3 parts"]);
-    refused(open([("a.gguf".to_owned(), part.clone()), ("b.gguf".to_owned(), part.clone())]), "BAD_MODEL", &["several GGUF models", "a.gguf", "b.gguf"]);
+    refused(
+        open([("m-00001-of-00003.gguf".to_owned(), part.clone())]),
+        "NOT_FOUND",
+        &["m-00002-of-00003.gguf", "one of 3 parts"],
+    );
+    refused(
+        open([("a.gguf".to_owned(), part.clone()), ("b.gguf".to_owned(), part.clone())]),
+        "BAD_MODEL",
+        &["several GGUF models", "a.gguf", "b.gguf"],
+    );
     // The content decides where the name has no known extension.
     assert!(open([("download".to_owned(), part)]).is_ok());
 }
@@ -279,11 +306,13 @@ fn a_folder_lists_what_it_lacks() {
 
 #[test]
 fn safetensors_give_places_of_tensors() {
-    let header =
-        r#"{"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[2,3],"data_offsets":[4,16]},"s":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}  "#;
+    let header = r#"{"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[2,3],"data_offsets":[4,16]},"s":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}  "#;
     let checkpoint = open(folder(&[("model.safetensors", safetensors(header, 16))])).unwrap();
     let b = checkpoint.tensor("b").unwrap();
-    assert_eq!((b.dtype, b.shape.as_slice(), b.bytes, b.offset), (DType::BF16, &[2, 3][..], 12, 8 + header.len() as u64 + 4));
+    assert_eq!(
+        (b.dtype, b.shape.as_slice(), b.bytes, b.offset),
+        (DType::BF16, &[2, 3][..], 12, 8 + header.len() as u64 + 4)
+    );
     assert_eq!(checkpoint.tensor("s").unwrap().elements(), 1);
     assert_eq!(checkpoint.tensor("c").unwrap_err().code(), "BAD_MODEL");
 }
@@ -297,8 +326,16 @@ fn safetensors_that_lie_are_refused_by_name() {
         (short, "BAD_MODEL", &["'w'", "6 bytes are missing"]),
         (one(r#"{"dtype":"F32","shape":[4],"data_offsets":[0,12]}"#), "BAD_MODEL", &["'w'", "16 bytes"]),
         (one(r#"{"dtype":"F32","shape":[4],"data_offsets":[16,0]}"#), "BAD_MODEL", &["'w'"]),
-        (one(r#"{"dtype":"F32","shape":[4],"data_offsets":[18446744073709551599,18446744073709551615]}"#), "BAD_MODEL", &["'w'", "overflow"]),
-        (one(r#"{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,16]}"#), "BAD_MODEL", &["'w'", "overflows"]),
+        (
+            one(r#"{"dtype":"F32","shape":[4],"data_offsets":[18446744073709551599,18446744073709551615]}"#),
+            "BAD_MODEL",
+            &["'w'", "overflow"],
+        ),
+        (
+            one(r#"{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,16]}"#),
+            "BAD_MODEL",
+            &["'w'", "overflows"],
+        ),
         (one(r#"{"dtype":"F32","shape":[0],"data_offsets":[0,0]}"#), "BAD_MODEL", &["'w'", "size 0"]),
         (one(r#"{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}"#), "BAD_MODEL", &["'w'"]),
         (one(r#"{"dtype":"F8_E4M3","shape":[16],"data_offsets":[0,16]}"#), "UNSUPPORTED_MODEL", &["'w'", "F8_E4M3"]),
@@ -306,12 +343,18 @@ fn safetensors_that_lie_are_refused_by_name() {
         (one(r#"{"shape":[4],"data_offsets":[0,16]}"#), "BAD_MODEL", &["'w'", "dtype"]),
         (one("7"), "BAD_MODEL", &["'w'"]),
         (
-            safetensors(r#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}"#, 8),
+            safetensors(
+                r#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}"#,
+                8,
+            ),
             "BAD_MODEL",
             &["'w'", "twice"],
         ),
         (
-            safetensors(r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}"#, 8),
+            safetensors(
+                r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}"#,
+                8,
+            ),
             "BAD_MODEL",
             &["'a'", "'b'", "overlap"],
         ),
@@ -343,7 +386,11 @@ fn two_tensors(entries: &[(&str, &str, &[u64], &[u8])]) -> Vec<u8> {
 fn tensors_of_numbers_and_scales_are_read_as_one() {
     let numbers: Vec<u8> = (0..2 * 3 * 2 * 16).map(|i| (i * 7 % 256) as u8).collect();
     let scales: Vec<u8> = (100..112).collect();
-    let file = two_tensors(&[("e_blocks", "U8", &[2, 3, 2, 16], &numbers), ("e_scales", "U8", &[2, 3, 2], &scales), ("v", "F32", &[1], &[0; 4])]);
+    let file = two_tensors(&[
+        ("e_blocks", "U8", &[2, 3, 2, 16], &numbers),
+        ("e_scales", "U8", &[2, 3, 2], &scales),
+        ("v", "F32", &[1], &[0; 4]),
+    ]);
     let checkpoint = open(folder(&[("model.safetensors", file)])).unwrap();
     assert_eq!(checkpoint.tensors.keys().collect::<Vec<_>>(), ["e", "v"]);
     let e = checkpoint.tensor("e").unwrap();
@@ -367,8 +414,11 @@ fn tensors_of_numbers_and_scales_are_read_as_one() {
         ("F8_E5M2", &[2], &[1.0, 2.0], [0.5, -1.0, 28672.0, 2.0f32.powi(-15), 0.0, -4.0]),
     ] {
         let input: &[u8] = &[0, 0];
-        let file =
-            two_tensors(&[("a.input_scale", "BF16", &[], input), ("a.weight", kind, &[2, 3], &bytes), ("a.weight_scale_inv", "BF16", shape, &halves(scales))]);
+        let file = two_tensors(&[
+            ("a.input_scale", "BF16", &[], input),
+            ("a.weight", kind, &[2, 3], &bytes),
+            ("a.weight_scale_inv", "BF16", shape, &halves(scales)),
+        ]);
         let checkpoint = open(folder(&[("model.safetensors", file)])).unwrap();
         assert_eq!(checkpoint.tensors.keys().collect::<Vec<_>>(), ["a.weight"]);
         let weight = checkpoint.tensor("a.weight").unwrap();
@@ -378,7 +428,10 @@ fn tensors_of_numbers_and_scales_are_read_as_one() {
     }
     // A scale for each two rows and columns, as config.json says.
     let config = r#"{"architectures":["LlamaForCausalLM"],"quantization_config":{"weight_block_size":[2,2]}}"#;
-    let file = two_tensors(&[("a.weight", "F8_E4M3", &[3, 3], &[0x38; 9]), ("a.weight_scale_inv", "BF16", &[2, 2], &halves(&[1.0, 2.0, 3.0, 4.0]))]);
+    let file = two_tensors(&[
+        ("a.weight", "F8_E4M3", &[3, 3], &[0x38; 9]),
+        ("a.weight_scale_inv", "BF16", &[2, 2], &halves(&[1.0, 2.0, 3.0, 4.0])),
+    ]);
     let checkpoint = open(folder(&[("config.json", config.into()), ("model.safetensors", file)])).unwrap();
     let values = pollster::block_on(checkpoint.read(checkpoint.tensor("a.weight").unwrap(), 0, 18)).unwrap();
     assert_eq!(values, halves(&[1.0, 1.0, 2.0, 1.0, 1.0, 2.0, 3.0, 3.0, 4.0]));
@@ -388,10 +441,30 @@ fn tensors_of_numbers_and_scales_are_read_as_one() {
 fn numbers_whose_scales_do_not_fit_are_refused_by_name() {
     let cases: Vec<(Vec<u8>, &str, &[&str])> = vec![
         (two_tensors(&[("e_blocks", "U8", &[1, 16], &[0; 16])]), "UNSUPPORTED_MODEL", &["'e_blocks'", "U8"]),
-        (two_tensors(&[("e_blocks", "U8", &[1, 16], &[0; 16]), ("e_scales", "U8", &[2], &[0; 2])]), "BAD_MODEL", &["'e_blocks'", "do not fit"]),
-        (two_tensors(&[("e_blocks", "U8", &[1, 16], &[0; 16]), ("e_scales", "U8", &[1], &[0]), ("e", "F32", &[1], &[0; 4])]), "BAD_MODEL", &["'e'", "in two"]),
-        (two_tensors(&[("w", "F8_E4M3", &[4, 4], &[0; 16]), ("w_scale", "F32", &[3], &[0; 12])]), "UNSUPPORTED_MODEL", &["'w'", "[3]"]),
-        (two_tensors(&[("w", "F8_E4M3", &[4, 4], &[0; 16]), ("w_scale", "U8", &[1], &[0])]), "UNSUPPORTED_MODEL", &["'w'", "F8_E4M3"]),
+        (
+            two_tensors(&[("e_blocks", "U8", &[1, 16], &[0; 16]), ("e_scales", "U8", &[2], &[0; 2])]),
+            "BAD_MODEL",
+            &["'e_blocks'", "do not fit"],
+        ),
+        (
+            two_tensors(&[
+                ("e_blocks", "U8", &[1, 16], &[0; 16]),
+                ("e_scales", "U8", &[1], &[0]),
+                ("e", "F32", &[1], &[0; 4]),
+            ]),
+            "BAD_MODEL",
+            &["'e'", "in two"],
+        ),
+        (
+            two_tensors(&[("w", "F8_E4M3", &[4, 4], &[0; 16]), ("w_scale", "F32", &[3], &[0; 12])]),
+            "UNSUPPORTED_MODEL",
+            &["'w'", "[3]"],
+        ),
+        (
+            two_tensors(&[("w", "F8_E4M3", &[4, 4], &[0; 16]), ("w_scale", "U8", &[1], &[0])]),
+            "UNSUPPORTED_MODEL",
+            &["'w'", "F8_E4M3"],
+        ),
     ];
     for (file, code, words) in cases {
         refused(open(folder(&[("model.safetensors", file)])), code, words);
@@ -400,16 +473,25 @@ fn numbers_whose_scales_do_not_fit_are_refused_by_name() {
 
 #[test]
 fn an_index_must_agree_with_its_shards() {
-    let shard = |name: &str| safetensors(&format!(r#"{{"{name}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}}}"#), 4);
+    let shard =
+        |name: &str| safetensors(&format!(r#"{{"{name}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}}}"#), 4);
     let with = |index: &str| {
-        open(folder(&[("one.safetensors", shard("a")), ("two.safetensors", shard("b")), ("model.safetensors.index.json", index.as_bytes().to_vec())]))
+        open(folder(&[
+            ("one.safetensors", shard("a")),
+            ("two.safetensors", shard("b")),
+            ("model.safetensors.index.json", index.as_bytes().to_vec()),
+        ]))
     };
     let checkpoint = with(r#"{"metadata":{},"weight_map":{"b":"two.safetensors","a":"one.safetensors"}}"#).unwrap();
     assert_eq!(checkpoint.files.len(), 2);
     let file = checkpoint.tensor("a").unwrap().file;
     assert_eq!(checkpoint.files[file].name(), "one.safetensors");
     let cases: [(&str, &str, &[&str]); 8] = [
-        (r#"{"weight_map":{"a":"two.safetensors","b":"two.safetensors"}}"#, "BAD_MODEL", &["two.safetensors holds tensor", "'a'"]),
+        (
+            r#"{"weight_map":{"a":"two.safetensors","b":"two.safetensors"}}"#,
+            "BAD_MODEL",
+            &["two.safetensors holds tensor", "'a'"],
+        ),
         (r#"{"weight_map":{"a":"one.safetensors"}}"#, "ok", &[]),
         (r#"{"weight_map":{"a":"one.safetensors","c":"one.safetensors"}}"#, "BAD_MODEL", &["'c'"]),
         (r#"{"weight_map":{"a":"three.safetensors"}}"#, "NOT_FOUND", &["three.safetensors"]),

@@ -33,7 +33,24 @@ impl Random {
 }
 
 /// Numbers that break arithmetic.
-const NASTY: [u64; 16] = [0, 1, 2, 7, 31, 32, 33, 255, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, 1 << 32, 1 << 40, i64::MAX as u64, u64::MAX - 7, u64::MAX];
+const NASTY: [u64; 16] = [
+    0,
+    1,
+    2,
+    7,
+    31,
+    32,
+    33,
+    255,
+    0xFFFF,
+    0x7FFF_FFFF,
+    0xFFFF_FFFF,
+    1 << 32,
+    1 << 40,
+    i64::MAX as u64,
+    u64::MAX - 7,
+    u64::MAX,
+];
 
 /// Changes a few places of the first `header` bytes.
 fn mutate(file: &mut Vec<u8>, header: usize, random: &mut Random) {
@@ -101,11 +118,19 @@ fn gguf_files() -> Vec<(Vec<u8>, usize)> {
     let small = Gguf::default()
         .text("general.architecture", "llama")
         .u32("general.alignment", 32)
-        .pair("nested", ARRAY, &array(ARRAY, 2, &[array(U32, 1, &[7, 0, 0, 0]), array(STRING, 1, &string(b"x"))].concat()))
+        .pair(
+            "nested",
+            ARRAY,
+            &array(ARRAY, 2, &[array(U32, 1, &[7, 0, 0, 0]), array(STRING, 1, &string(b"x"))].concat()),
+        )
         .pair("tokenizer.ggml.model", STRING, &string(b"llama"))
         .pair("tokenizer.ggml.tokens", ARRAY, &strings(&["<unk>", "<s>", "</s>", "▁", "a", "b", "ab", "▁ab"]))
         .pair("tokenizer.ggml.scores", ARRAY, &array(F32, 8, &[0; 32]))
-        .pair("tokenizer.ggml.token_type", ARRAY, &array(5, 8, &[2, 3, 3, 1, 1, 1, 1, 1].map(|t: i32| t.to_le_bytes()).concat()))
+        .pair(
+            "tokenizer.ggml.token_type",
+            ARRAY,
+            &array(5, 8, &[2, 3, 3, 1, 1, 1, 1, 1].map(|t: i32| t.to_le_bytes()).concat()),
+        )
         .pair("tokenizer.ggml.add_bos_token", BOOL, &[1])
         .u32("tokenizer.ggml.bos_token_id", 1)
         .tensor("a.weight", &[32, 2], 8, 0)
@@ -136,7 +161,10 @@ fn mutated_gguf_headers_give_typed_errors() {
     let files = gguf_files();
     let cases = 4000;
     let good = (0..cases).filter(|seed| mutated_gguf(&files, *seed)).count();
-    assert!(good > 0 && good < cases as usize / 2, "{good} of {cases} still open: the mutations are too weak or too strong");
+    assert!(
+        good > 0 && good < cases as usize / 2,
+        "{good} of {cases} still open: the mutations are too weak or too strong"
+    );
 }
 
 fn folder(header: &str, tokenizer: Vec<u8>) -> Vec<(String, Vec<u8>)> {
@@ -253,14 +281,20 @@ fn mutated_journal((journal, stored, key): &(Vec<u8>, Vec<u8>, ModelKey), seed: 
     assert!(held <= 128 << 20, "seed {seed}: {held} bytes held for {}", changed.len());
     let Some(state) = state else { return false };
     assert_eq!(state.url, key.url(), "seed {seed}");
-    assert!(state.files.iter().all(|f| check_name(&f.name).is_ok() && f.length.is_none_or(|length| f.bytes() <= length)), "seed {seed}");
+    assert!(
+        state.files.iter().all(|f| check_name(&f.name).is_ok() && f.length.is_none_or(|length| f.bytes() <= length)),
+        "seed {seed}"
+    );
     true
 }
 
 #[test]
 fn mutated_manifests_and_journals_are_refused_or_hold_together() {
     let (manifest, journal) = (bytes("shards/manifest.json"), journal());
-    assert!(State::parse_journal(&journal.0, journal.2.id()).is_some_and(|j| j.clean) && State::parse_stored(&journal.1, journal.2.id()).is_some());
+    assert!(
+        State::parse_journal(&journal.0, journal.2.id()).is_some_and(|j| j.clean)
+            && State::parse_stored(&journal.1, journal.2.id()).is_some()
+    );
     let good = (0..2000).filter(|seed| mutated_manifest(&manifest, *seed)).count();
     assert!(good > 0 && good < 1500, "{good} of 2000 manifests still open");
     let good = (0..6000).filter(|seed| mutated_journal(&journal, *seed)).count();
@@ -271,7 +305,9 @@ fn mutated_manifests_and_journals_are_refused_or_hold_together() {
 #[test]
 #[ignore = "takes ten minutes: npm run test:long"]
 fn ten_minutes_of_mutations() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap_or_else(|e| panic!("{name}={text}: {e}")));
+    let number = |name: &str| {
+        std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
+    };
     let seconds = number("MILLRACE_FUZZ_SECONDS").unwrap_or(600);
     let (files, tokenizer) = (gguf_files(), bytes("tokenizer/gpt2/tokenizer.json"));
     let (manifest, journal) = (bytes("shards/manifest.json"), journal());
@@ -295,10 +331,25 @@ fn ten_minutes_of_mutations() {
 /// Replaces one number or quoted word of a JSON text.
 fn other_words(json: &str, random: &mut Random) -> String {
     let bytes = json.as_bytes();
-    let starts: Vec<usize> = (1..bytes.len()).filter(|&i| bytes[i].is_ascii_alphanumeric() && !bytes[i - 1].is_ascii_alphanumeric()).collect();
+    let starts: Vec<usize> = (1..bytes.len())
+        .filter(|&i| bytes[i].is_ascii_alphanumeric() && !bytes[i - 1].is_ascii_alphanumeric())
+        .collect();
     let start = random.of(&starts);
     let end = (start..bytes.len()).find(|&i| !bytes[i].is_ascii_alphanumeric()).unwrap_or(bytes.len());
     let nasty = random.of(&NASTY).to_string();
-    let with = random.of(&[nasty.as_str(), "-1", "1.5", "null", "F16", "F8_E5M2", "I64", "dtype", "shape", "1e99", "[]", "\\u0000"]);
+    let with = random.of(&[
+        nasty.as_str(),
+        "-1",
+        "1.5",
+        "null",
+        "F16",
+        "F8_E5M2",
+        "I64",
+        "dtype",
+        "shape",
+        "1e99",
+        "[]",
+        "\\u0000",
+    ]);
     format!("{}{with}{}", &json[..start], &json[end..])
 }

@@ -82,11 +82,18 @@ fn an_answer_satisfies_its_schema_whatever_the_seed() {
 #[test]
 fn expressions_and_choices_hold_and_cost_nothing_where_they_are_off() {
     let mut engine = load(&LoadOptions { chunk: Some(16), ..LoadOptions::default() });
-    let count = |result: &Generation| (result.counters.dispatches, result.counters.readbacks, result.counters.submits, result.counters.created);
+    let count = |result: &Generation| {
+        (result.counters.dispatches, result.counters.readbacks, result.counters.submits, result.counters.created)
+    };
     let free = Request { ignore_eos: true, max_tokens: Some(32), ..ask() };
     let before = run(&mut engine, &free);
     let exact = "Ja, 17 Äpfel — und {\"nichts\": 🎈}";
-    let regex = Request { regex: Some(exact.chars().map(|c| if c.is_alphanumeric() { c.to_string() } else { format!("[{c}]") }).collect()), ..ask() };
+    let regex = Request {
+        regex: Some(
+            exact.chars().map(|c| if c.is_alphanumeric() { c.to_string() } else { format!("[{c}]") }).collect(),
+        ),
+        ..ask()
+    };
     assert_eq!(run(&mut engine, &regex).text, exact);
     let forced = run(&mut engine, &Request { regex: Some("[a-z ]{300,}".into()), max_tokens: Some(32), ..ask() });
     assert_eq!((forced.finish_reason, forced.tokens.len()), (FinishReason::Length, 32));
@@ -97,8 +104,15 @@ fn expressions_and_choices_hold_and_cost_nothing_where_they_are_off() {
     let after = run(&mut engine, &free);
     assert_eq!((count(&after), &after.tokens), (count(&before), &before.tokens));
     for choice in [&["yes", "no"][..], &["no", "yes", "not at all"], &["{\"a\": 1}"]] {
-        let result = run(&mut engine, &Request { temperature: 1.5, choice: choice.iter().map(ToString::to_string).collect(), ..ask() });
-        assert!(choice.contains(&result.text.as_str()) && result.finish_reason == FinishReason::Stop, "{}", result.text);
+        let result = run(
+            &mut engine,
+            &Request { temperature: 1.5, choice: choice.iter().map(ToString::to_string).collect(), ..ask() },
+        );
+        assert!(
+            choice.contains(&result.text.as_str()) && result.finish_reason == FinishReason::Stop,
+            "{}",
+            result.text
+        );
     }
 }
 
@@ -119,14 +133,22 @@ fn with_penalties_and_log_probabilities_it_holds_too() {
     serde_json::from_str::<Value>(&result.text).unwrap_or_else(|e| panic!("{e}: {}", result.text));
     // Log probabilities are the model's own, also of likelier tokens that the grammar excludes.
     let logprobs = result.logprobs.expect("log probabilities");
-    assert!(logprobs.iter().any(|one| one.top.iter().all(|likely| likely.id != one.token.id)), "nothing was ever forced");
+    assert!(
+        logprobs.iter().any(|one| one.top.iter().all(|likely| likely.id != one.token.id)),
+        "nothing was ever forced"
+    );
     assert!(logprobs.iter().all(|one| one.token.logprob.is_finite() && one.token.logprob <= 1e-6));
 }
 
 #[test]
 fn a_lost_device_a_growing_cache_and_a_full_context_change_nothing() {
     let _cpu = on_cpu();
-    let options = LoadOptions { chunk: Some(1), cache_start: Some(64), faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() }, ..LoadOptions::default() };
+    let options = LoadOptions {
+        chunk: Some(1),
+        cache_start: Some(64),
+        faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() },
+        ..LoadOptions::default()
+    };
     let mut engine = load(&options);
     let request = Request { temperature: 2.0, reuse: false, schema: schema(person()), ..ask() };
     let whole = run(&mut engine, &request);
@@ -134,9 +156,13 @@ fn a_lost_device_a_growing_cache_and_a_full_context_change_nothing() {
     assert_eq!((lost.recoveries, &lost.text), (2, &whole.text));
     let mut engine = load(&LoadOptions { context: Some(128), ..options });
     let long = json!({ "type": "array", "items": { "enum": ["a", "b"] }, "minItems": 60, "maxItems": 60 });
-    let shifted = run(&mut engine, &Request { overflow: Overflow::Shift, schema: schema(long), max_tokens: Some(400), ..ask() });
+    let shifted =
+        run(&mut engine, &Request { overflow: Overflow::Shift, schema: schema(long), max_tokens: Some(400), ..ask() });
     assert!(shifted.shifts > 0);
-    assert_eq!(serde_json::from_str::<Vec<String>>(&shifted.text).unwrap_or_else(|e| panic!("{e}: {}", shifted.text)).len(), 60);
+    assert_eq!(
+        serde_json::from_str::<Vec<String>>(&shifted.text).unwrap_or_else(|e| panic!("{e}: {}", shifted.text)).len(),
+        60
+    );
 }
 
 #[test]
@@ -177,7 +203,11 @@ fn forks_and_what_was_cut_off_leave_nothing_behind() {
 #[test]
 fn what_cannot_be_enforced_is_an_error_by_name() {
     let mut engine = load(&LoadOptions::default());
-    let unique = || schema(json!({ "type": "object", "properties": { "ids": { "type": "array", "items": { "type": "integer" }, "uniqueItems": true } } }));
+    let unique = || {
+        schema(
+            json!({ "type": "object", "properties": { "ids": { "type": "array", "items": { "type": "integer" }, "uniqueItems": true } } }),
+        )
+    };
     for (kind, named, request) in [
         (ErrorKind::UnsupportedSchema, "uniqueItems at /properties/ids", Request { schema: unique(), ..ask() }),
         (ErrorKind::InvalidSchema, "type", Request { schema: schema(json!({ "type": 5 })), ..ask() }),
@@ -225,13 +255,20 @@ fn random_schema(random: &mut Random, depth: u32) -> Value {
         6 => json!({ "type": "string", "pattern": "^[A-Z]{2}-\\d{1,3}$" }),
         7 => json!({ "type": "string", "format": format }),
         8 => json!({ "type": "integer", "multipleOf": 5, "minimum": 0, "maximum": 300 }),
-        9 => json!({ "type": "array", "items": random_schema(random, depth - 1), "minItems": least, "maxItems": least + more }),
+        9 => {
+            json!({ "type": "array", "items": random_schema(random, depth - 1), "minItems": least, "maxItems": least + more })
+        }
         10 => json!({ "anyOf": [{ "type": "null" }, random_schema(random, depth - 1)] }),
-        11 => json!({ "type": "array", "prefixItems": [random_schema(random, depth - 1), { "type": "boolean" }], "items": false, "minItems": 2 }),
+        11 => {
+            json!({ "type": "array", "prefixItems": [random_schema(random, depth - 1), { "type": "boolean" }], "items": false, "minItems": 2 })
+        }
         _ => {
-            let names: Vec<String> = (0..1 + random.below(4)).map(|i| format!("{}{i}", ["name", "größe", "a b", "x\"y"][random.below(4) as usize])).collect();
+            let names: Vec<String> = (0..1 + random.below(4))
+                .map(|i| format!("{}{i}", ["name", "größe", "a b", "x\"y"][random.below(4) as usize]))
+                .collect();
             let required: Vec<&String> = names.iter().filter(|_| random.below(3) > 0).collect();
-            let members: Map<String, Value> = names.iter().map(|name| (name.clone(), random_schema(random, depth - 1))).collect();
+            let members: Map<String, Value> =
+                names.iter().map(|name| (name.clone(), random_schema(random, depth - 1))).collect();
             json!({ "type": "object", "properties": members, "required": required, "additionalProperties": false })
         }
     }
@@ -251,12 +288,19 @@ fn answers_satisfy(schemas: usize, seeds: u64) {
         let wanted = json!({ "type": "object", "properties": { "it": random_schema(&mut random, 3) }, "required": ["it"], "additionalProperties": false });
         let validator = jsonschema::options().should_validate_formats(true).build(&wanted).unwrap();
         for seed in 0..seeds {
-            let request = Request { temperature: 2.0, seed: Some(seed), max_tokens: Some(160), schema: schema(wanted.clone()), ..ask() };
+            let request = Request {
+                temperature: 2.0,
+                seed: Some(seed),
+                max_tokens: Some(160),
+                schema: schema(wanted.clone()),
+                ..ask()
+            };
             let result = run(&mut engine, &request);
             tokens += result.tokens.len();
             if result.finish_reason == FinishReason::Stop {
                 finished += 1;
-                let value: Value = serde_json::from_str(&result.text).unwrap_or_else(|e| panic!("schema {n}, {wanted}: {e}: {}", result.text));
+                let value: Value = serde_json::from_str(&result.text)
+                    .unwrap_or_else(|e| panic!("schema {n}, {wanted}: {e}: {}", result.text));
                 assert!(validator.is_valid(&value), "schema {n}, {wanted}: {}", result.text);
             } else {
                 let grammar = block_on(InProcess.compile(json!({ "schema": wanted }).to_string(), false)).unwrap();
@@ -287,7 +331,8 @@ fn calls_are_forced_and_stand_beside_a_form() {
     let _cpu = on_cpu();
     let mut engine = load(&LoadOptions::default());
     let tool = |name: &str, strict: bool, key: &str, of: Value| {
-        let parameters = json!({ "type": "object", "properties": { key: of }, "required": [key], "additionalProperties": false });
+        let parameters =
+            json!({ "type": "object", "properties": { key: of }, "required": [key], "additionalProperties": false });
         json!({ "type": "function", "function": { "name": name, "description": "Does it.", "parameters": parameters, "strict": strict } })
     };
     let tools = json!([
@@ -314,7 +359,8 @@ fn calls_are_forced_and_stand_beside_a_form() {
         (result.expect("an answer"), calls)
     };
     for seed in 0..4 {
-        let (result, made) = calls(&mut engine, &Request { tool_choice: "required".into(), seed: Some(seed), ..asked.clone() });
+        let (result, made) =
+            calls(&mut engine, &Request { tool_choice: "required".into(), seed: Some(seed), ..asked.clone() });
         assert!(!made.is_empty(), "{}", result.text);
         for (name, arguments) in &made {
             let arguments: Value = serde_json::from_str(arguments).unwrap_or_else(|e| panic!("{e}: {arguments}"));
@@ -323,12 +369,17 @@ fn calls_are_forced_and_stand_beside_a_form() {
                 _ => assert!(name == "paint" && ["red", "blue"].contains(&arguments["colour"].as_str().unwrap())),
             }
         }
-        let one = Request { tool_choice: "paint".into(), parallel_tool_calls: false, seed: Some(seed), ..asked.clone() };
+        let one =
+            Request { tool_choice: "paint".into(), parallel_tool_calls: false, seed: Some(seed), ..asked.clone() };
         assert_eq!(calls(&mut engine, &one).1.iter().map(|call| call.0.as_str()).collect::<Vec<_>>(), ["paint"]);
         // A constraint beside tools: the model chooses one of them.
-        let (result, made) = calls(&mut engine, &Request { choice: vec!["neither".into()], seed: Some(seed), ..asked.clone() });
+        let (result, made) =
+            calls(&mut engine, &Request { choice: vec!["neither".into()], seed: Some(seed), ..asked.clone() });
         assert!(!made.is_empty() || result.text == "neither", "{}", result.text);
-        let (result, made) = calls(&mut engine, &Request { tool_choice: "none".into(), seed: Some(seed), max_tokens: Some(20), ..asked.clone() });
+        let (result, made) = calls(
+            &mut engine,
+            &Request { tool_choice: "none".into(), seed: Some(seed), max_tokens: Some(20), ..asked.clone() },
+        );
         assert!(made.is_empty() && result.grammar.is_none());
     }
     for (named, request) in [

@@ -29,7 +29,13 @@ fn load(fixture: &str, options: &LoadOptions) -> Engine {
 
 /// Passes of 24 rows, so that rows in place of tokens span several passes.
 fn exact() -> LoadOptions {
-    LoadOptions { lane: Lane::Exact, prefill_rows: Some(24), cache_start: Some(64), faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() }, ..LoadOptions::default() }
+    LoadOptions {
+        lane: Lane::Exact,
+        prefill_rows: Some(24),
+        cache_start: Some(64),
+        faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() },
+        ..LoadOptions::default()
+    }
 }
 
 /// A model's table of embeddings, times its family's factor.
@@ -42,13 +48,23 @@ impl Table {
     fn of(fixture: &str) -> Self {
         let bytes = std::fs::read(folder(fixture).join("model.safetensors")).unwrap();
         let file = SafeTensors::deserialize(&bytes).unwrap();
-        let name = file.names().into_iter().find(|name| name.ends_with(".embed_tokens.weight") || name.ends_with("wte.weight")).unwrap();
+        let name = file
+            .names()
+            .into_iter()
+            .find(|name| name.ends_with(".embed_tokens.weight") || name.ends_with("wte.weight"))
+            .unwrap();
         let tensor = file.tensor(name).unwrap();
         let width = tensor.shape()[1];
         let factor = if fixture.starts_with("gemma") { (width as f64).sqrt() as f32 } else { 1.0 };
         let values = match tensor.dtype() {
-            Dtype::F32 => tensor.data().chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect::<Vec<_>>(),
-            Dtype::BF16 => tensor.data().chunks_exact(2).map(|b| f32::from_bits(u32::from(u16::from_le_bytes(b.try_into().unwrap())) << 16)).collect(),
+            Dtype::F32 => {
+                tensor.data().chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect::<Vec<_>>()
+            }
+            Dtype::BF16 => tensor
+                .data()
+                .chunks_exact(2)
+                .map(|b| f32::from_bits(u32::from(u16::from_le_bytes(b.try_into().unwrap())) << 16))
+                .collect(),
             other => panic!("{fixture}: {other:?}"),
         };
         Self { values: values.into_iter().map(|x| x * factor).collect(), width }
@@ -114,7 +130,8 @@ fn embeddings_of_tokens_as_rows_are_these_tokens() {
         }
         // The result depends on the values, not on the placeholder token.
         let shown = ids(35, 3);
-        let of_token = |token: u32| joined(&[&ids(4, 1).into(), &of_rows(table.rows("b", token, &shown)), &ids(3, 2).into()]);
+        let of_token =
+            |token: u32| joined(&[&ids(4, 1).into(), &of_rows(table.rows("b", token, &shown)), &ids(3, 2).into()]);
         let mixed = of_token(5);
         if fixture == "gemma4-hf" {
             assert_bits(&afresh(&mut engine, of_token(9), 6), &afresh(&mut engine, mixed, 6), fixture);
@@ -130,8 +147,12 @@ fn embeddings_of_tokens_as_rows_are_these_tokens() {
 fn lanes_have_the_same_rows() {
     let table = Table::of("hf-single");
     for lane in [Lane::Fast, Lane::F16] {
-        let Ok(mut engine) = block_on(Engine::load(&open_path(&folder("hf-single")).unwrap(), &LoadOptions { lane, ..exact() }, &|_| {}, &Cancel::new()))
-        else {
+        let Ok(mut engine) = block_on(Engine::load(
+            &open_path(&folder("hf-single")).unwrap(),
+            &LoadOptions { lane, ..exact() },
+            &|_| {},
+            &Cancel::new(),
+        )) else {
             continue;
         };
         let shown = ids(35, 3);
@@ -146,7 +167,9 @@ fn the_prefix_cache_knows_rows_by_their_hash() {
     let table = Table::of("hf-single");
     let mut engine = load("hf-single", &exact());
     let shown = ids(30, 3);
-    let with = |hash: &str, question: u32| joined(&[&ids(8, 1).into(), &of_rows(table.rows(hash, 9, &shown)), &ids(5, question).into()]);
+    let with = |hash: &str, question: u32| {
+        joined(&[&ids(8, 1).into(), &of_rows(table.rows(hash, 9, &shown)), &ids(5, question).into()])
+    };
     let first = run(&mut engine, &ask(with("a", 2), 8));
     assert_eq!(first.cached_tokens, 0);
     let again = run(&mut engine, &ask(with("a", 2), 8));
@@ -194,9 +217,12 @@ fn values_are_wanted_where_rows_are_read() {
     assert_eq!(error(&ask(Input::default(), 8)).code(), "BAD_OPTION");
     assert_eq!(Embedded::new("e".into(), 9, 0).err().unwrap().code(), "BAD_OPTION");
     let rows = Embedded::new("f".into(), 9, 2).unwrap();
-    for (values, why) in
-        [(vec![], "0 numbers"), (vec![1.0; 3], "3 numbers for 2 rows"), (vec![1.0, f32::NAN], "not finite"), (vec![f32::INFINITY; 2], "not finite")]
-    {
+    for (values, why) in [
+        (vec![], "0 numbers"),
+        (vec![1.0; 3], "3 numbers for 2 rows"),
+        (vec![1.0, f32::NAN], "not finite"),
+        (vec![f32::INFINITY; 2], "not finite"),
+    ] {
         let found = rows.fill(values.into()).err().unwrap();
         assert!(found.code() == "BAD_OPTION" && found.message().contains(why), "{found}");
     }

@@ -45,7 +45,8 @@ impl Ran {
 }
 
 fn open(options: &GpuOptions) -> Gpu {
-    pollster::block_on(Gpu::open(options)).expect("a Vulkan or Metal adapter; on Debian without a GPU, install mesa-vulkan-drivers")
+    pollster::block_on(Gpu::open(options))
+        .expect("a Vulkan or Metal adapter; on Debian without a GPU, install mesa-vulkan-drivers")
 }
 
 /// The number of variants left out by device and reason.
@@ -91,7 +92,8 @@ impl Ran {
 #[test]
 fn every_kernel_agrees_with_its_twin() {
     let gpu = open(&GpuOptions { emulated: Emulated::All, ..GpuOptions::default() });
-    let (lacks, here): (Vec<_>, Vec<_>) = with_subgroups(&gpu, false).into_iter().partition(|v| v.lacks(gpu.caps()).is_some());
+    let (lacks, here): (Vec<_>, Vec<_>) =
+        with_subgroups(&gpu, false).into_iter().partition(|v| v.lacks(gpu.caps()).is_some());
     let [all, one] = tried(&here);
     let mut ran = Ran::default();
     ran.run(&gpu, |v| all.contains(&v) || lacks.contains(&v), Selection::All);
@@ -103,7 +105,8 @@ fn every_kernel_agrees_with_its_twin() {
         assert_eq!(ran.left_out, *allowed, "tests/data/kernels_left_out.json says what may be left out, and why");
     } else {
         // Another device may leave out fewer variants, and none for other reasons.
-        let unknown: Vec<_> = ran.left_out.iter().filter(|(reason, n)| allowed.get(*reason).is_none_or(|most| *n > most)).collect();
+        let unknown: Vec<_> =
+            ran.left_out.iter().filter(|(reason, n)| allowed.get(*reason).is_none_or(|most| *n > most)).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
     }
 }
@@ -130,7 +133,8 @@ fn kernels_for_larger_subgroups_agree_with_emulated_ones() {
 fn all_variants_agree_in_all_cases() {
     for subgroups in [true, false] {
         let gpu = open(&GpuOptions { emulated: Emulated::All, subgroups, ..GpuOptions::default() });
-        let here: Vec<_> = kernels::all().iter().filter(|v| (subgroups || without(v)) && v.lacks(gpu.caps()).is_none()).collect();
+        let here: Vec<_> =
+            kernels::all().iter().filter(|v| (subgroups || without(v)) && v.lacks(gpu.caps()).is_none()).collect();
         let mut ran = Ran::default();
         ran.run(&gpu, |v| here.contains(&v), Selection::All);
         ran.passed(&gpu);
@@ -165,14 +169,19 @@ fn kernels_without_subgroups_agree_on_a_device_without_them() {
 /// The templates of shaders/, by name.
 fn templates() -> Vec<(String, String)> {
     let shaders = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
-    let files = ["", "common/"].into_iter().flat_map(|folder| fs::read_dir(shaders.join(folder)).unwrap().map(move |e| (folder, e.unwrap())));
+    let files = ["", "common/"]
+        .into_iter()
+        .flat_map(|folder| fs::read_dir(shaders.join(folder)).unwrap().map(move |e| (folder, e.unwrap())));
     let wgsl = files.filter(|(_, e)| e.path().extension().is_some_and(|x| x == "wgsl"));
-    wgsl.map(|(folder, e)| (format!("{folder}{}", e.file_name().display()), fs::read_to_string(e.path()).unwrap())).collect()
+    wgsl.map(|(folder, e)| (format!("{folder}{}", e.file_name().display()), fs::read_to_string(e.path()).unwrap()))
+        .collect()
 }
 
 /// The templates with `from` replaced by `to` in one file.
 fn broken(templates: &[(String, String)], file: &str, from: &str, to: &str) -> Vec<(String, String)> {
-    let edit = |(name, text): &(String, String)| (name.clone(), if name == file { text.replace(from, to) } else { text.clone() });
+    let edit = |(name, text): &(String, String)| {
+        (name.clone(), if name == file { text.replace(from, to) } else { text.clone() })
+    };
     let broken: Vec<_> = templates.iter().map(edit).collect();
     assert_ne!(broken, templates, "{file} has no {from}");
     broken
@@ -188,10 +197,28 @@ fn the_self_test_finds_five_kernels_that_are_broken() {
     let halves = "let t = v * nw[j]; let h = vec4<f32>(unpack2x16float(pack2x16float(t.xy)), unpack2x16float(pack2x16float(t.zw))); \
                   nx[(j & 7u) * PITCH + (j >> 3u)] = select(t, h, abs(t) > vec4<f32>(60000.0)) * x_factor(j);";
     for (what, file, from, to, name) in [
-        ("wrong lane count", "common/lanes.wgsl", r#"sum("sum", lanes)"#, r#"sum("sum", lanes // 2)"#, "matvec=q4_0-q8-sg8"),
-        ("dropped tail", "common/inner_f32.wgsl", "i < KB * UNITS;", "i + {{ step }} < KB * UNITS;", "matvec=q4_0-f32-sg8"),
+        (
+            "wrong lane count",
+            "common/lanes.wgsl",
+            r#"sum("sum", lanes)"#,
+            r#"sum("sum", lanes // 2)"#,
+            "matvec=q4_0-q8-sg8",
+        ),
+        (
+            "dropped tail",
+            "common/inner_f32.wgsl",
+            "i < KB * UNITS;",
+            "i + {{ step }} < KB * UNITS;",
+            "matvec=q4_0-f32-sg8",
+        ),
         ("f16 overflow", "common/normed.wgsl", staged, halves, "norm_matvec=q4_0-f32-sg8"),
-        ("wrong sum", "common/normed.wgsl", "var total = total4(q.x) + total4(q.y);", "var total = total4(q.x);", "norm_matvec=q4_0-q8-sg8"),
+        (
+            "wrong sum",
+            "common/normed.wgsl",
+            "var total = total4(q.x) + total4(q.y);",
+            "var total = total4(q.x);",
+            "norm_matvec=q4_0-q8-sg8",
+        ),
         ("stale cache", "common/attention_values.wgsl", "if (appends &&", "if (false &&", "attention=f16-one-e64-sg8"),
     ] {
         let variant = kernels::all().iter().find(|v| v.to_string() == name).unwrap();

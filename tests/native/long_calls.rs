@@ -39,7 +39,14 @@ fn spelled(value: &Value, quote: Option<&str>, words: [&str; 3]) -> String {
         Value::Array(items) => format!("[{}]", items.iter().map(inner).collect::<Vec<_>>().join(", ")),
         Value::Object(members) => {
             let key = |key: &String| if quote.is_some() { format!("{key}:") } else { format!("'{key}': ") };
-            format!("{{{}}}", members.iter().map(|(name, value)| format!("{}{}", key(name), inner(value))).collect::<Vec<_>>().join(","))
+            format!(
+                "{{{}}}",
+                members
+                    .iter()
+                    .map(|(name, value)| format!("{}{}", key(name), inner(value)))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            )
         }
     }
 }
@@ -70,7 +77,9 @@ fn ways() -> Vec<Way> {
     let mut ways = Vec::new();
     // Arguments as JSON.
     let mut json = |marks, open, before: &'static str, after: &'static str, between, close| {
-        let call = Box::new(move |arguments: &Map<String, Value>| format!("{before}{}{after}", Value::Object(arguments.clone())));
+        let call = Box::new(move |arguments: &Map<String, Value>| {
+            format!("{before}{}{after}", Value::Object(arguments.clone()))
+        });
         ways.push(Way { marks, open, between, close, call });
     };
     const OBJECT: &str = r#"{"name": "f", "arguments": "#;
@@ -78,11 +87,32 @@ fn ways() -> Vec<Way> {
     json("<tool_call>", "<tool_call>[", OBJECT, "}", Some(", "), "]</tool_call>");
     json("[TOOL_CALLS]", "[TOOL_CALLS][", OBJECT, r#", "id": "abcdefghi"}"#, Some(", "), "]");
     json("[TOOL_CALLS]", "", "[TOOL_CALLS]f[CALL_ID]abcdefghi[ARGS]", "", Some(""), "");
-    json("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>f<｜tool▁sep｜>", "<｜tool▁call▁end｜>", Some("\n"), "<｜tool▁calls▁end｜>");
+    json(
+        "<｜tool▁calls▁begin｜>",
+        "<｜tool▁calls▁begin｜>",
+        "<｜tool▁call▁begin｜>f<｜tool▁sep｜>",
+        "<｜tool▁call▁end｜>",
+        Some("\n"),
+        "<｜tool▁calls▁end｜>",
+    );
     let fenced = "<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n";
-    json("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁begin｜>", fenced, "\n```<｜tool▁call▁end｜>", Some("\n"), "<｜tool▁calls▁end｜>");
+    json(
+        "<｜tool▁calls▁begin｜>",
+        "<｜tool▁calls▁begin｜>",
+        fenced,
+        "\n```<｜tool▁call▁end｜>",
+        Some("\n"),
+        "<｜tool▁calls▁end｜>",
+    );
     let kimi = "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>";
-    json("<|tool_call_begin|>", "<|tool_calls_section_begin|>", kimi, "<|tool_call_end|>", Some(""), "<|tool_calls_section_end|>");
+    json(
+        "<|tool_call_begin|>",
+        "<|tool_calls_section_begin|>",
+        kimi,
+        "<|tool_call_end|>",
+        Some(""),
+        "<|tool_calls_section_end|>",
+    );
     json("<|tool_call|>", "<|tool_call|>[", OBJECT, "}", Some(","), "]<|/tool_call|>");
     json("<|tools_prefix|>", "<|tools_prefix|>[", r#"{"f": "#, "}", Some(", "), "]<|tools_suffix|>");
     json("<function=", "", "<function=f>", "</function>", Some("\n"), "");
@@ -93,15 +123,25 @@ fn ways() -> Vec<Way> {
     json("", "```json\n[", OBJECT, "}", Some(", "), "]\n```");
     json("<|python_tag|>", "<|python_tag|>", OBJECT, "}", Some("; "), "");
     let mut other = |marks, open, between, close, call: Written| ways.push(Way { marks, open, between, close, call });
-    let in_string = |arguments: &Map<String, Value>| format!("{OBJECT}{}}}", Value::from(Value::Object(arguments.clone()).to_string()));
+    let in_string = |arguments: &Map<String, Value>| {
+        format!("{OBJECT}{}}}", Value::from(Value::Object(arguments.clone()).to_string()))
+    };
     other("<tool_call>", "<tool_call>", Some(""), "</tool_call>", Box::new(in_string));
     // Python, Gemma, MiniMax M3.
-    other("<|tool_call_start|>", "<|tool_call_start|>[", Some(", "), "]<|tool_call_end|>", Box::new(|arguments| format!("f({})", python(arguments))));
+    other(
+        "<|tool_call_start|>",
+        "<|tool_call_start|>[",
+        Some(", "),
+        "]<|tool_call_end|>",
+        Box::new(|arguments| format!("f({})", python(arguments))),
+    );
     other("<|python_tag|>", "[", Some(", "), "]", Box::new(|arguments| format!("f({})", python(arguments))));
     other("<|python_tag|>", "<|python_tag|>", None, "", Box::new(|arguments| format!("f.call({})", python(arguments))));
     let call = |arguments: &Map<String, Value>| format!("<|tool_call>call:f{}<tool_call|>", gemma("<|\"|>", arguments));
     other("<|tool_call>", "", Some(""), "", Box::new(call));
-    let call = |arguments: &Map<String, Value>| format!("<start_function_call>call:f{}<end_function_call>", gemma("<escape>", arguments));
+    let call = |arguments: &Map<String, Value>| {
+        format!("<start_function_call>call:f{}<end_function_call>", gemma("<escape>", arguments))
+    };
     other("<start_function_call>", "", Some(""), "", Box::new(call));
     let call = |arguments: &Map<String, Value>| {
         let mut out = "]<]minimax[>[<invoke name=\"f\">".to_owned();
@@ -115,7 +155,8 @@ fn ways() -> Vec<Way> {
         let call = move |arguments: &Map<String, Value>| {
             let [before, between, after] = argument;
             let between = |value: &Value| between.replace('S', if value.is_string() { "true" } else { "false" });
-            let arguments = arguments.iter().map(|(name, of)| format!("{before}{name}{}{}{after}", between(of), value(of)));
+            let arguments =
+                arguments.iter().map(|(name, of)| format!("{before}{name}{}{}{after}", between(of), value(of)));
             format!("{}{}{}", around[0], arguments.collect::<String>(), around[1])
         };
         ways.push(Way { marks, open, between: Some("\n"), close, call: Box::new(call) });
@@ -123,10 +164,28 @@ fn ways() -> Vec<Way> {
     let function = ["<function=f>\n", "</function>"];
     tags("<tool_call>", "<tool_call>\n", function, ["<parameter=", ">\n", "\n</parameter>\n"], "\n</tool_call>");
     tags("<tool_call>", "", function, ["<parameter=", ">\n", "\n</parameter>\n"], "");
-    tags("<tool_call>", "", ["<tool_call>f\n", "</tool_call>"], ["<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n"], "");
-    tags("<seed:tool_call>", "<seed:tool_call>\n", function, ["<parameter=", ">", "</parameter>\n"], "</seed:tool_call>");
+    tags(
+        "<tool_call>",
+        "",
+        ["<tool_call>f\n", "</tool_call>"],
+        ["<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n"],
+        "",
+    );
+    tags(
+        "<seed:tool_call>",
+        "<seed:tool_call>\n",
+        function,
+        ["<parameter=", ">", "</parameter>\n"],
+        "</seed:tool_call>",
+    );
     let parameter = ["<parameter name=\"", "\">", "</parameter>\n"];
-    tags("<minimax:tool_call>", "<minimax:tool_call>\n", ["<invoke name=\"f\">\n", "</invoke>"], parameter, "\n</minimax:tool_call>");
+    tags(
+        "<minimax:tool_call>",
+        "<minimax:tool_call>\n",
+        ["<invoke name=\"f\">\n", "</invoke>"],
+        parameter,
+        "\n</minimax:tool_call>",
+    );
     let parameter = ["<｜DSML｜parameter name=\"", "\" string=\"S\">", "</｜DSML｜parameter>\n"];
     let invoke = ["<｜DSML｜invoke name=\"f\">\n", "</｜DSML｜invoke>\n"];
     tags("｜DSML｜", "<｜DSML｜function_calls>\n", invoke, parameter, "</｜DSML｜function_calls>");
@@ -147,7 +206,10 @@ fn shapes(parts: usize) -> Vec<(&'static str, Value)> {
         ("a string or null", json!({ "maybe": "a long day, ".repeat(parts) + "." })),
         ("numbers", json!({ "numbers": all().map(|i| json!(i * 3)).chain([json!(-1.5e-3)]).collect::<Vec<_>>() })),
         ("keys", json!({ "keys": numbered(&|i| json!(i)) })),
-        ("lists in objects", json!({ "deep": all().map(|i| json!({ "a": [i, { "b": format!("x{i}"), "c": true }], "d": null })).collect::<Vec<_>>() })),
+        (
+            "lists in objects",
+            json!({ "deep": all().map(|i| json!({ "a": [i, { "b": format!("x{i}"), "c": true }], "d": null })).collect::<Vec<_>>() }),
+        ),
         ("levels", json!({ "deep": all().map(|i| nest(i % 20)).collect::<Vec<_>>() })),
         ("arguments", Value::Object(numbered(&|i| if i % 2 == 0 { json!(i) } else { json!(format!("v {i}")) }))),
         (
@@ -167,7 +229,11 @@ fn offered() -> Vec<Tool> {
         "deep": { "type": "array" },
         "tags": { "type": "array" },
     });
-    vec![Tool { name: "f".to_owned(), parameters: json!({ "type": "object", "properties": properties }), strict: false }]
+    vec![Tool {
+        name: "f".to_owned(),
+        parameters: json!({ "type": "object", "properties": properties }),
+        strict: false,
+    }]
 }
 
 /// The message that is parsed of a text in pieces of `length()` characters.
@@ -185,7 +251,11 @@ fn read(marks: &str, tools: Vec<Tool>, text: &str, mut length: impl FnMut() -> u
 }
 
 fn arguments(message: &Message) -> Vec<Value> {
-    message.calls.iter().map(|call| serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::from(&*call.arguments))).collect()
+    message
+        .calls
+        .iter()
+        .map(|call| serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::from(&*call.arguments)))
+        .collect()
 }
 
 /// Whole, by pieces, cut off, and with a character that is wrong.
@@ -200,12 +270,33 @@ fn calls_of_many_parts_are_the_same_however_they_are_cut() {
                 let whole = read(way.marks, offered(), &text, || usize::MAX);
                 assert_eq!((arguments(&whole), whole.content.trim()), (calls, ""), "{shape}: {text}");
                 for length in [1, 2, 3, 4, 7] {
-                    assert_eq!(read(way.marks, offered(), &text, || length), whole, "{shape}, pieces of {length}: {text}");
+                    assert_eq!(
+                        read(way.marks, offered(), &text, || length),
+                        whole,
+                        "{shape}, pieces of {length}: {text}"
+                    );
                 }
                 for _ in 0..8 {
                     let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
                     let at = places[next() as usize % places.len()];
-                    let wrong = ["\"", "\\", "\\u12", "\\x", "}", "]", ")", "<", ",", ":", "\n", "x", "'", " ", "\u{1F600}", ""][next() as usize % 16];
+                    let wrong = [
+                        "\"",
+                        "\\",
+                        "\\u12",
+                        "\\x",
+                        "}",
+                        "]",
+                        ")",
+                        "<",
+                        ",",
+                        ":",
+                        "\n",
+                        "x",
+                        "'",
+                        " ",
+                        "\u{1F600}",
+                        "",
+                    ][next() as usize % 16];
                     let after = &text[at + text[at..].chars().next().unwrap().len_utf8()..];
                     for text in [text[..at].to_owned(), format!("{}{wrong}{after}", &text[..at])] {
                         let whole = read(way.marks, offered(), &text, || usize::MAX);
@@ -241,11 +332,19 @@ fn calls_of_many_parts_are_read_once() {
     let long = "9".repeat(20_000);
     let program = vec![Tool { name: "python".to_owned(), parameters: json!({}), strict: false }];
     for (marks, tools, text) in [
-        ("<tool_call>", offered(), format!("<tool_call>{{\"name\": \"f\", \"arguments\": {{\"numbers\": [0.{long}]}}}}</tool_call>")),
+        (
+            "<tool_call>",
+            offered(),
+            format!("<tool_call>{{\"name\": \"f\", \"arguments\": {{\"numbers\": [0.{long}]}}}}</tool_call>"),
+        ),
         ("<|tool_call_start|>", offered(), format!("<|tool_call_start|>[f(numbers=[0.{long}])]<|tool_call_end|>")),
         ("<|tool_call_start|>", offered(), format!("<|tool_call_start|>[f(numbers={}", "[".repeat(50_000))),
         ("<|tool_call>", offered(), format!("<|tool_call>call:f{{numbers:{}", "[{a:".repeat(20_000))),
-        ("<tool_call>", offered(), format!("<tool_call><function=f><parameter=k{long}>1</parameter></function></tool_call>")),
+        (
+            "<tool_call>",
+            offered(),
+            format!("<tool_call><function=f><parameter=k{long}>1</parameter></function></tool_call>"),
+        ),
         ("<|python_tag|>", program, format!("<|python_tag|>print(\"{long}\")")),
     ] {
         assert_eq!(work(marks, tools, &text).calls.len(), 1, "{text:.100}");
@@ -262,7 +361,9 @@ fn calls_cost_little_more_than_twice_their_text() {
         for (shape, parts) in [("numbers", 150_000), ("keys", 75_000)] {
             let given = shapes(parts).into_iter().find(|(known, _)| *known == shape).unwrap().1;
             let text = way.write(&[given]);
-            let took = |tools: &dyn Fn() -> Vec<Tool>| crate::common::worked(|| (0..4).for_each(|_| drop(read(way.marks, tools(), &text, || 4)))).1;
+            let took = |tools: &dyn Fn() -> Vec<Tool>| {
+                crate::common::worked(|| (0..4).for_each(|_| drop(read(way.marks, tools(), &text, || 4)))).1
+            };
             let (with, without) = (took(&offered), took(&Vec::new));
             println!("{} {shape}: {} bytes, {:.2} times", way.marks, text.len(), with / without);
             assert!(with <= 2.5 * without, "{} {shape}: {with} s, {without} without tools", way.marks);

@@ -58,13 +58,18 @@ fn ask(prompt: &[u32], n: u32) -> Request {
 
 /// The logits of the last token of `prompt`, whose tokens up to `from` are read by passes and whose others are decoded.
 fn logits(engine: &mut Engine, prompt: &[u32], from: usize) -> Vec<f32> {
-    run(engine, &Request { logits_from: Some(from as u32), reuse: false, ..ask(prompt, 1) }).all_logits.unwrap().pop().unwrap()
+    run(engine, &Request { logits_from: Some(from as u32), reuse: false, ..ask(prompt, 1) })
+        .all_logits
+        .unwrap()
+        .pop()
+        .unwrap()
 }
 
 /// Largest difference over largest |logit|.
 fn apart(a: &[f32], b: &[f32]) -> f32 {
     let largest = a.iter().fold(0.0_f32, |m, x| m.max(x.abs()));
-    a.iter().zip(b).fold(0.0_f32, |m, (a, b)| if (a - b).is_finite() { m.max((a - b).abs()) } else { f32::INFINITY }) / largest
+    a.iter().zip(b).fold(0.0_f32, |m, (a, b)| if (a - b).is_finite() { m.max((a - b).abs()) } else { f32::INFINITY })
+        / largest
 }
 
 #[test]
@@ -83,7 +88,12 @@ fn slots_that_begin_again_give_what_a_whole_cache_gives() {
             assert!(apart(&read, &logits(&mut whole, &prompt, n - 1)) < 1e-4, "{n} tokens in passes of {rows}");
             assert!(apart(&read, &logits(&mut small, &prompt, 0)) < 1e-3, "{n} tokens decoded");
         }
-        assert!(small.info().memory.kv * 3 < whole.info().memory.kv, "{} of {}", small.info().memory.kv, whole.info().memory.kv);
+        assert!(
+            small.info().memory.kv * 3 < whole.info().memory.kv,
+            "{} of {}",
+            small.info().memory.kv,
+            whole.info().memory.kv
+        );
     }
 }
 
@@ -195,7 +205,10 @@ fn read_equals_decoded(n: usize, from: usize) {
         // A later turn, far into the cache.
         let longer = [&prompt[..], &tokens, &ids(40, 1)].concat();
         let second = run(&mut engine, &ask(&longer, 20));
-        assert_eq!((second.cached_tokens, &second.tokens), (n + 19, &run(&mut short, &Request { reuse: false, ..ask(&longer, 20) }).tokens));
+        assert_eq!(
+            (second.cached_tokens, &second.tokens),
+            (n + 19, &run(&mut short, &Request { reuse: false, ..ask(&longer, 20) }).tokens)
+        );
     }
 }
 
@@ -217,7 +230,9 @@ fn a_long_prompt_tells_how_far_it_is() {
 fn a_window_that_is_not_meant_is_an_error() {
     let path = without_window("not_meant");
     let config = std::fs::read_to_string(path.join("config.json")).unwrap();
-    let llama = config.replace("MistralForCausalLM", "LlamaForCausalLM").replace("\"sliding_window\": null", &format!("\"sliding_window\": {WINDOW}"));
+    let llama = config
+        .replace("MistralForCausalLM", "LlamaForCausalLM")
+        .replace("\"sliding_window\": null", &format!("\"sliding_window\": {WINDOW}"));
     std::fs::write(path.join("config.json"), llama).unwrap();
     let error = block_on(Engine::load(&open_path(&path).unwrap(), &exact(), &|_| {}, &Cancel::new())).err().unwrap();
     assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains("sliding_window"), "{error}");

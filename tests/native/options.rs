@@ -36,10 +36,16 @@ fn values(row: &Row) -> (Vec<Given>, Vec<Given>) {
                 bad.extend([number(least.into()), number(f64::from(least) + 1e-60)]);
             }
             // A number that rounds to a bound is the bound.
-            vec![number(if bounds.above { least.next_up() } else { least }.into()), number(most.into()), number(f64::from(most) * (1.0 + 1e-12))]
+            vec![
+                number(if bounds.above { least.next_up() } else { least }.into()),
+                number(most.into()),
+                number(f64::from(most) * (1.0 + 1e-12)),
+            ]
         }
         Kind::Whole { least, most } => {
-            bad.extend([least as f64 - 1.0, most as f64 + 1.0, least as f64 + 0.5, f64::NAN, f64::INFINITY].map(number));
+            bad.extend(
+                [least as f64 - 1.0, most as f64 + 1.0, least as f64 + 0.5, f64::NAN, f64::INFINITY].map(number),
+            );
             bad.extend([text("1"), Given::Flag(true), Given::Json(json!([1]))]);
             vec![number(least as f64), number(most as f64)]
         }
@@ -52,7 +58,10 @@ fn values(row: &Row) -> (Vec<Given>, Vec<Given>) {
             vec![text("x")]
         }
         Kind::Texts { most, bytes } => {
-            bad.extend([json!(vec!["x"; most + 1]), json!(["x".repeat(bytes + 1)]), json!([""]), json!([1]), json!({})].map(Given::Json));
+            bad.extend(
+                [json!(vec!["x"; most + 1]), json!(["x".repeat(bytes + 1)]), json!([""]), json!([1]), json!({})]
+                    .map(Given::Json),
+            );
             bad.extend([text(""), number(1.0)]);
             vec![text("x"), Given::Json(json!(vec!["x".repeat(bytes); most])), Given::Json(json!([]))]
         }
@@ -62,9 +71,22 @@ fn values(row: &Row) -> (Vec<Given>, Vec<Given>) {
         }
         Kind::Biases(bounds) => {
             let (least, most) = (f64::from(bounds.least), f64::from(bounds.most));
-            bad.extend([json!({"1": least - 0.1}), json!({"1": most + 0.1}), json!({"-1": 0}), json!({"4294967296": 0}), json!({"1": "x"})].map(Given::Json));
+            bad.extend(
+                [
+                    json!({"1": least - 0.1}),
+                    json!({"1": most + 0.1}),
+                    json!({"-1": 0}),
+                    json!({"4294967296": 0}),
+                    json!({"1": "x"}),
+                ]
+                .map(Given::Json),
+            );
             bad.extend([Given::Json(json!([1])), number(1.0), Given::Pairs(vec![("x".into(), json!(1))])]);
-            vec![Given::Json(json!({"0": least, "4294967295": most})), Given::Json(json!({})), Given::Pairs(vec![("1".into(), json!(0.5))])]
+            vec![
+                Given::Json(json!({"0": least, "4294967295": most})),
+                Given::Json(json!({})),
+                Given::Pairs(vec![("1".into(), json!(0.5))]),
+            ]
         }
         Kind::Variants => {
             bad.extend([json!({"a": ""}), json!({"a": 1}), json!([])].map(Given::Json));
@@ -72,8 +94,18 @@ fn values(row: &Row) -> (Vec<Given>, Vec<Given>) {
         }
         Kind::Scaled(bounds) => {
             let (least, most) = (f64::from(bounds.least), f64::from(bounds.most));
-            bad.extend([json!({"name": "x", "scale": most + 1.0}), json!({"name": "x", "scale": least - 1.0}), json!({"scale": 1})].map(Given::Json));
-            bad.extend([json!({"name": ""}), json!({"name": "x", "scale": "1"}), json!({"name": "x", "more": 1}), json!([])].map(Given::Json));
+            bad.extend(
+                [
+                    json!({"name": "x", "scale": most + 1.0}),
+                    json!({"name": "x", "scale": least - 1.0}),
+                    json!({"scale": 1}),
+                ]
+                .map(Given::Json),
+            );
+            bad.extend(
+                [json!({"name": ""}), json!({"name": "x", "scale": "1"}), json!({"name": "x", "more": 1}), json!([])]
+                    .map(Given::Json),
+            );
             bad.extend([text(""), number(1.0)]);
             vec![text("x"), Given::Json(json!({"name": "x", "scale": least})), Given::Json(json!({"name": "x"}))]
         }
@@ -119,24 +151,66 @@ fn structs_filled_by_hand_are_checked() {
     }
     let request = || Request::new(Prompt::Tokens(vec![1]));
     let wrong: Vec<(Box<dyn Options>, &str)> = vec![
-        (Box::new(Request { max_tokens: Some(0), ..request() }), "maxTokens must be a whole number from 1 to 4294967295, not 0"),
+        (
+            Box::new(Request { max_tokens: Some(0), ..request() }),
+            "maxTokens must be a whole number from 1 to 4294967295, not 0",
+        ),
         (Box::new(Request { temperature: -0.5, ..request() }), "temperature must be a number from 0 to 100, not -0.5"),
-        (Box::new(Request { temperature: f32::NAN, ..request() }), "temperature must be a number from 0 to 100, not NaN"),
+        (
+            Box::new(Request { temperature: f32::NAN, ..request() }),
+            "temperature must be a number from 0 to 100, not NaN",
+        ),
         (Box::new(Request { top_p: 0.0, ..request() }), "topP must be a number above 0, up to 1, not 0"),
         (Box::new(Request { min_p: 1.5, ..request() }), "minP must be a number from 0 to 1, not 1.5"),
-        (Box::new(Request { presence_penalty: -2.5, ..request() }), "presencePenalty must be a number from -2 to 2, not -2.5"),
-        (Box::new(Request { frequency_penalty: 2.5, ..request() }), "frequencyPenalty must be a number from -2 to 2, not 2.5"),
-        (Box::new(Request { repetition_penalty: f32::INFINITY, ..request() }), "repetitionPenalty must be a number above 0, not Infinity"),
+        (
+            Box::new(Request { presence_penalty: -2.5, ..request() }),
+            "presencePenalty must be a number from -2 to 2, not -2.5",
+        ),
+        (
+            Box::new(Request { frequency_penalty: 2.5, ..request() }),
+            "frequencyPenalty must be a number from -2 to 2, not 2.5",
+        ),
+        (
+            Box::new(Request { repetition_penalty: f32::INFINITY, ..request() }),
+            "repetitionPenalty must be a number above 0, not Infinity",
+        ),
         (Box::new(Request { logprobs: Some(21), ..request() }), "logprobs must be a whole number from 0 to 20, not 21"),
-        (Box::new(Request { seed: Some(1 << 53), ..request() }), "seed must be a whole number from 0 to 9007199254740991, not 9007199254740992"),
-        (Box::new(Request { logit_bias: [(7, 100.5)].into(), ..request() }), "logitBias must map token ids to numbers from -100 to 100, not 7 to 100.5"),
-        (Box::new(Request { logit_bias: [(7, f32::NAN)].into(), ..request() }), "logitBias must map token ids to numbers from -100 to 100, not 7 to null"),
-        (Box::new(Request { stop: vec![String::new()], ..request() }), "stop must be a text or a list of up to 64 texts, of 1 to 4096 bytes each, not a list"),
-        (Box::new(LoadOptions { context: Some((1 << 24) + 1), ..LoadOptions::default() }), "context must be a whole number from 1 to 16777216, not 16777217"),
-        (Box::new(LoadOptions { chunk: Some(33), ..LoadOptions::default() }), "chunk must be a whole number from 1 to 32, not 33"),
-        (Box::new(LoadOptions { prefill_rows: Some(0), ..LoadOptions::default() }), "prefillRows must be a whole number from 1 to 4096, not 0"),
-        (Box::new(bench::Options { runs: 0, ..bench::Options::default() }), "runs must be a whole number from 1 to 100, not 0"),
-        (Box::new(DownloadOptions { connections: 17, ..DownloadOptions::default() }), "connections must be a whole number from 1 to 16, not 17"),
+        (
+            Box::new(Request { seed: Some(1 << 53), ..request() }),
+            "seed must be a whole number from 0 to 9007199254740991, not 9007199254740992",
+        ),
+        (
+            Box::new(Request { logit_bias: [(7, 100.5)].into(), ..request() }),
+            "logitBias must map token ids to numbers from -100 to 100, not 7 to 100.5",
+        ),
+        (
+            Box::new(Request { logit_bias: [(7, f32::NAN)].into(), ..request() }),
+            "logitBias must map token ids to numbers from -100 to 100, not 7 to null",
+        ),
+        (
+            Box::new(Request { stop: vec![String::new()], ..request() }),
+            "stop must be a text or a list of up to 64 texts, of 1 to 4096 bytes each, not a list",
+        ),
+        (
+            Box::new(LoadOptions { context: Some((1 << 24) + 1), ..LoadOptions::default() }),
+            "context must be a whole number from 1 to 16777216, not 16777217",
+        ),
+        (
+            Box::new(LoadOptions { chunk: Some(33), ..LoadOptions::default() }),
+            "chunk must be a whole number from 1 to 32, not 33",
+        ),
+        (
+            Box::new(LoadOptions { prefill_rows: Some(0), ..LoadOptions::default() }),
+            "prefillRows must be a whole number from 1 to 4096, not 0",
+        ),
+        (
+            Box::new(bench::Options { runs: 0, ..bench::Options::default() }),
+            "runs must be a whole number from 1 to 100, not 0",
+        ),
+        (
+            Box::new(DownloadOptions { connections: 17, ..DownloadOptions::default() }),
+            "connections must be a whole number from 1 to 16, not 17",
+        ),
     ];
     for (options, message) in wrong {
         let error = options.check().unwrap_err();

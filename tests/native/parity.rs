@@ -123,7 +123,11 @@ fn fixtures() -> Vec<(String, PathBuf, Expected)> {
         })
         .collect();
     all.sort_by(|a, b| a.0.cmp(&b.0));
-    assert_eq!(all.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>(), FIXTURES, "tests/data/oracle holds the fixtures that are named");
+    assert_eq!(
+        all.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>(),
+        FIXTURES,
+        "tests/data/oracle holds the fixtures that are named"
+    );
     all
 }
 
@@ -148,7 +152,10 @@ fn agree(rows: &[Vec<f32>], e: &Expected) -> Result<f32, String> {
     for (i, (ours, theirs)) in rows.iter().zip(&e.logits).enumerate() {
         let position = e.from as usize + i;
         let scale = theirs.iter().fold(0.0f32, |m, x| m.max(x.abs()));
-        let apart = ours.iter().zip(theirs).fold(0.0f32, |m, (a, b)| if (a - b).is_finite() { m.max((a - b).abs()) } else { f32::INFINITY });
+        let apart = ours
+            .iter()
+            .zip(theirs)
+            .fold(0.0f32, |m, (a, b)| if (a - b).is_finite() { m.max((a - b).abs()) } else { f32::INFINITY });
         worst = worst.max(apart / scale);
         if apart > TOLERANCE * scale {
             return Err(format!("position {position}: {apart} apart, largest |logit| {scale}"));
@@ -187,19 +194,30 @@ fn load(path: &Path, options: &LoadOptions) -> Result<Engine, String> {
 
 /// The logits of the whole text, and how far they are from the reference's.
 fn logits_agree(engine: &mut Engine, expected: &Expected) -> Result<f32, String> {
-    let request = Request { logits_from: Some(expected.from), max_tokens: Some(1), ..Request::new(Prompt::Tokens(expected.tokens.clone())) };
+    let request = Request {
+        logits_from: Some(expected.from),
+        max_tokens: Some(1),
+        ..Request::new(Prompt::Tokens(expected.tokens.clone()))
+    };
     let result = block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).map_err(words)?;
     agree(&result.all_logits.expect("logits were asked for"), expected)
 }
 
 /// The decode loop itself, sampling and state included, makes the same greedy text.
 fn text_agrees(engine: &mut Engine, expected: &Expected) -> Result<(), String> {
-    let request = Request { ignore_eos: true, max_tokens: Some(expected.greedy.len() as u32), ..Request::new(Prompt::Tokens(expected.prompt.clone())) };
+    let request = Request {
+        ignore_eos: true,
+        max_tokens: Some(expected.greedy.len() as u32),
+        ..Request::new(Prompt::Tokens(expected.prompt.clone()))
+    };
     let result = block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).map_err(words)?;
     if expected.logits.iter().any(|row| is_tie(row)) || result.tokens == expected.greedy {
         return Ok(());
     }
-    Err(format!("greedy text {:?} after {} known tokens, expected {:?}", result.tokens, result.cached_tokens, expected.greedy))
+    Err(format!(
+        "greedy text {:?} after {} known tokens, expected {:?}",
+        result.tokens, result.cached_tokens, expected.greedy
+    ))
 }
 
 /// Compares logits from short passes and from passes of few rows, which the tuner compiles.
@@ -209,7 +227,12 @@ fn short_passes_agree(engine: &mut Engine, expected: &Expected) -> Result<f32, S
     // All but the last four tokens, then the whole: the new tokens are read in a pass of few rows.
     let n = expected.prompt.len();
     if n > 8 {
-        let begin = Request { ignore_eos: true, max_tokens: Some(1), reuse: false, ..Request::new(Prompt::Tokens(expected.prompt[..n - 4].to_vec())) };
+        let begin = Request {
+            ignore_eos: true,
+            max_tokens: Some(1),
+            reuse: false,
+            ..Request::new(Prompt::Tokens(expected.prompt[..n - 4].to_vec()))
+        };
         block_on(engine.generate(&begin, &mut |_| {}, &Cancel::new())).map_err(words)?;
         text_agrees(engine, expected).map_err(|e| format!("in a pass of few rows: {e}"))?;
     }
@@ -260,14 +283,23 @@ fn exact_lane_agrees_without_subgroups_in_all_passes() {
 
 #[test]
 fn exact_lane_agrees_on_the_cpu() {
-    on_device(&LoadOptions { device: Some(DeviceChoice::Cpu), lane: Lane::Exact, ..LoadOptions::default() }, &[], false);
+    on_device(
+        &LoadOptions { device: Some(DeviceChoice::Cpu), lane: Lane::Exact, ..LoadOptions::default() },
+        &[],
+        false,
+    );
 }
 
 #[test]
 fn exact_lane_agrees_in_short_passes_and_with_split_tensors() {
     // 16 rows a pass: several passes for a prompt; 16 KiB a binding: every matrix in several parts.
     on_device(
-        &LoadOptions { lane: Lane::Exact, prefill_rows: Some(16), max_binding: Some(16 << 10), ..LoadOptions::default() },
+        &LoadOptions {
+            lane: Lane::Exact,
+            prefill_rows: Some(16),
+            max_binding: Some(16 << 10),
+            ..LoadOptions::default()
+        },
         &["gemma4-gguf", "gguf-mixed", "gguf-q4_k_m", "gguf-q8_0", "hf-sharded", "hf-window"],
         false,
     );

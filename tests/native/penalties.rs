@@ -16,7 +16,12 @@ const PROMPT: [u32; 4] = [5, 17, 99, 3];
 /// The logits at each position of an answer, from the engine that gave it.
 fn logits_of(engine: &mut Engine, tokens: &[u32]) -> Vec<Vec<f32>> {
     let text = [&PROMPT, tokens].concat();
-    let request = Request { logits: true, logits_from: Some(PROMPT.len() as u32 - 1), max_tokens: Some(1), ..Request::new(Prompt::Tokens(text)) };
+    let request = Request {
+        logits: true,
+        logits_from: Some(PROMPT.len() as u32 - 1),
+        max_tokens: Some(1),
+        ..Request::new(Prompt::Tokens(text))
+    };
     run(engine, &request).all_logits.expect("logits")
 }
 
@@ -72,7 +77,11 @@ fn each_token_is_the_best_of_the_penalized_logits() {
             for (i, token) in result.tokens.iter().enumerate() {
                 let wanted = adjusted(&request, &logits[i], &result.tokens[..i]);
                 let best = wanted.iter().copied().fold(f64::MIN, f64::max);
-                assert!(best - wanted[*token as usize] < 1e-4, "chunk {chunk}, token {i}: {token} at {}, the best is {best}", wanted[*token as usize]);
+                assert!(
+                    best - wanted[*token as usize] < 1e-4,
+                    "chunk {chunk}, token {i}: {token} at {}, the best is {best}",
+                    wanted[*token as usize]
+                );
             }
         }
     }
@@ -91,12 +100,19 @@ fn log_probabilities_are_the_models_own() {
             let expected = log_softmax(&logits[i]);
             let near = |id: u32, logprob: f32| (expected[id as usize] - f64::from(logprob)).abs() < 1e-4;
             assert_eq!(one.token.id, result.tokens[i]);
-            assert!(near(one.token.id, one.token.logprob), "{i}: {one:?}, expected {}", expected[one.token.id as usize]);
+            assert!(
+                near(one.token.id, one.token.logprob),
+                "{i}: {one:?}, expected {}",
+                expected[one.token.id as usize]
+            );
             let mut best: Vec<usize> = (0..expected.len()).collect();
             best.sort_by(|a, b| expected[*b].total_cmp(&expected[*a]));
             assert_eq!(one.top.len(), 5);
             for (n, top) in one.top.iter().enumerate() {
-                assert!(near(top.id, top.logprob) && (expected[best[n]] - f64::from(top.logprob)).abs() < 1e-4, "{i}: {n} of {one:?}");
+                assert!(
+                    near(top.id, top.logprob) && (expected[best[n]] - f64::from(top.logprob)).abs() < 1e-4,
+                    "{i}: {n} of {one:?}"
+                );
             }
             assert!(one.top.windows(2).all(|pair| pair[0].logprob >= pair[1].logprob));
         }
@@ -126,7 +142,8 @@ fn deltas_carry_them_and_the_text_is_the_same_with_and_without() {
 fn the_end_token_has_none() {
     let mut engine = load(&LoadOptions::default());
     let eos = engine.tokenizer().eos_ids()[0];
-    let request = Request { ignore_eos: false, logit_bias: BTreeMap::from([(eos, 100.0)]), logprobs: Some(1), ..ask(10) };
+    let request =
+        Request { ignore_eos: false, logit_bias: BTreeMap::from([(eos, 100.0)]), logprobs: Some(1), ..ask(10) };
     let result = run(&mut engine, &request);
     assert_eq!((result.tokens.as_slice(), result.logprobs), (&[eos][..], Some(Vec::new())));
 }
@@ -134,7 +151,8 @@ fn the_end_token_has_none() {
 #[test]
 fn bias_forces_and_forbids() {
     let mut engine = load(&LoadOptions::default());
-    let with = |id, bias| Request { logit_bias: BTreeMap::from([(id, bias)]), temperature: 1.0, seed: Some(1), ..ask(20) };
+    let with =
+        |id, bias| Request { logit_bias: BTreeMap::from([(id, bias)]), temperature: 1.0, seed: Some(1), ..ask(20) };
     assert_eq!(run(&mut engine, &with(42, 100.0)).tokens, [42; 20]);
     let often = run(&mut engine, &ask(20)).tokens[0];
     assert!(!run(&mut engine, &with(often, -100.0)).tokens.contains(&often));
@@ -146,7 +164,9 @@ fn bias_forces_and_forbids() {
 #[test]
 fn they_cost_three_dispatches_and_no_readback() {
     let mut engine = load(&LoadOptions { chunk: Some(16), ..LoadOptions::default() });
-    let count = |result: Generation| (result.counters.dispatches, result.counters.readbacks, result.counters.submits, result.counters.created);
+    let count = |result: Generation| {
+        (result.counters.dispatches, result.counters.readbacks, result.counters.submits, result.counters.created)
+    };
     let (dispatches, readbacks, submits, _) = count(run(&mut engine, &ask(64)));
     let memory = engine.info().memory.total;
     // The first run compiles, before it begins to count.
@@ -160,13 +180,28 @@ fn they_cost_three_dispatches_and_no_readback() {
     let vocab = engine.info().model.vocab as u64;
     let more = engine.info().memory.total - memory;
     assert!(more < 12 * vocab + 32_768, "{more} bytes for {vocab} tokens");
-    let steps: Vec<_> = engine.info().plan.into_iter().filter(|row| row.pass == "decode" && row.step.starts_with("sample.")).map(|row| row.kernel).collect();
-    assert!(steps.starts_with(&["penalize", "logprobs", "logit_stats"]) && steps.ends_with(&["pick", "logprobs_append", "advance"]), "{steps:?}");
+    let steps: Vec<_> = engine
+        .info()
+        .plan
+        .into_iter()
+        .filter(|row| row.pass == "decode" && row.step.starts_with("sample."))
+        .map(|row| row.kernel)
+        .collect();
+    assert!(
+        steps.starts_with(&["penalize", "logprobs", "logit_stats"])
+            && steps.ends_with(&["pick", "logprobs_append", "advance"]),
+        "{steps:?}"
+    );
 }
 
 #[test]
 fn what_was_said_counts_on_after_growth_a_shift_and_a_loss() {
-    let options = LoadOptions { chunk: Some(1), cache_start: Some(64), faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() }, ..LoadOptions::default() };
+    let options = LoadOptions {
+        chunk: Some(1),
+        cache_start: Some(64),
+        faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() },
+        ..LoadOptions::default()
+    };
     let mut engine = load(&options);
     let request = Request { reuse: false, ..penalized(150) };
     let whole = run(&mut engine, &request);
@@ -174,7 +209,13 @@ fn what_was_said_counts_on_after_growth_a_shift_and_a_loss() {
     assert_eq!((lost.recoveries, &lost.tokens, &lost.logprobs), (2, &whole.tokens, &whole.logprobs));
     // A token that may come only once: that holds across growth of the cache and shifts.
     let mut engine = load(&LoadOptions { context: Some(128), ..options });
-    let once = Request { overflow: Overflow::Shift, frequency_penalty: 2.0, presence_penalty: 2.0, repetition_penalty: 1e6, ..ask(150) };
+    let once = Request {
+        overflow: Overflow::Shift,
+        frequency_penalty: 2.0,
+        presence_penalty: 2.0,
+        repetition_penalty: 1e6,
+        ..ask(150)
+    };
     let result = run(&mut engine, &once);
     assert!(result.shifts > 0);
     for (i, token) in result.tokens.iter().enumerate().take(100) {

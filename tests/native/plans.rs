@@ -13,16 +13,36 @@ use millrace::weights::Recipe;
 
 /// Devices whose plans differ: with all features, with subgroups only, with subgroup matrices, with none.
 fn devices() -> [Caps; 4] {
-    let with = |features: &[&str], subgroup| Caps { features: features.iter().map(ToString::to_string).collect(), subgroup, ..Caps::least() };
+    let with = |features: &[&str], subgroup| Caps {
+        features: features.iter().map(ToString::to_string).collect(),
+        subgroup,
+        ..Caps::least()
+    };
     let matrices = "chromium-experimental-subgroup-matrix";
-    [with(&["subgroups", "shader-f16"], [32, 32]), with(&["subgroups"], [4, 4]), with(&["subgroups", "shader-f16", matrices], [32, 32]), Caps::least()]
+    [
+        with(&["subgroups", "shader-f16"], [32, 32]),
+        with(&["subgroups"], [4, 4]),
+        with(&["subgroups", "shader-f16", matrices], [32, 32]),
+        Caps::least(),
+    ]
 }
 
-fn plans(shape: &str, quant: &str, caps: &Caps, lane: Lane, kv: Option<Kv>, max_binding: u64) -> (Plans, Layout, &'static str) {
+fn plans(
+    shape: &str,
+    quant: &str,
+    caps: &Caps,
+    lane: Lane,
+    kv: Option<Kv>,
+    max_binding: u64,
+) -> (Plans, Layout, &'static str) {
     let checkpoint = checkpoint(&find(shape).unwrap(), Recipe::parse(quant).unwrap()).unwrap();
     let mut layout = Layout::default();
     let mut buffer = |label, bytes| layout.weight(label, bytes);
-    let model = model::open(&checkpoint, &mut Reserve { max_binding, quantize: None, pooling: AskedPooling::Auto, buffer: &mut buffer }).unwrap();
+    let model = model::open(
+        &checkpoint,
+        &mut Reserve { max_binding, quantize: None, pooling: AskedPooling::Auto, buffer: &mut buffer },
+    )
+    .unwrap();
     let select = Selector::new(caps, lane, kv, &[]).unwrap();
     let sizes = Sizes { rows: 512, capacity: 1152, slots: 1, ring: 32 };
     let plans = build_plans(
@@ -43,7 +63,9 @@ fn no_plan_overwrites_what_somebody_needs() {
     for shape in SHAPES.iter().chain(ENCODERS) {
         for (quant, max_binding) in [("q4_0", u64::MAX), ("q4_k_m", 64 << 20), ("f16", u64::MAX)] {
             for caps in devices() {
-                for (lane, kv) in [(Lane::Fast, None), (Lane::Fast, Some(Kv::Q8)), (Lane::F16, None), (Lane::Exact, None)] {
+                for (lane, kv) in
+                    [(Lane::Fast, None), (Lane::Fast, Some(Kv::Q8)), (Lane::F16, None), (Lane::Exact, None)]
+                {
                     if lane == Lane::F16 && !caps.f16() {
                         continue;
                     }
@@ -52,7 +74,11 @@ fn no_plan_overwrites_what_somebody_needs() {
                     for (pass, plan) in plans.iter() {
                         let found = hazards(plan, &layout);
                         assert!(found.is_empty(), "{} {quant} {} {pass:?}: {}", shape.name, lane.name(), found[0]);
-                        assert!(plan.steps.iter().all(|step| pass == Pass::Decode || pass.is_step_of_rows() || !step.stage.samples()));
+                        assert!(
+                            plan.steps
+                                .iter()
+                                .all(|step| pass == Pass::Decode || pass.is_step_of_rows() || !step.stage.samples())
+                        );
                         looked_at += 1;
                     }
                 }
@@ -62,7 +88,8 @@ fn no_plan_overwrites_what_somebody_needs() {
     // Six passes; three lanes or two, and int8 keys and values.
     assert_eq!(looked_at, (SHAPES.len() + ENCODERS.len()) * 3 * (2 * 4 + 2 * 3) * 6);
     // Each architecture of the engine has a shape here.
-    let missing: Vec<_> = model::architectures().filter(|name| *name != "millrace-toy").filter(|name| !known.contains(name)).collect();
+    let missing: Vec<_> =
+        model::architectures().filter(|name| *name != "millrace-toy").filter(|name| !known.contains(name)).collect();
     assert!(missing.is_empty(), "no shape of {missing:?}");
 }
 
@@ -91,8 +118,14 @@ fn a_plan_broken_on_purpose_is_found() {
     plan.steps.insert(down, intruder);
     let found = hazards(&plan, &layout);
     let overwritten = found.iter().find(|h| matches!(h, Hazard::Overwritten { .. })).unwrap();
-    assert_eq!(overwritten.to_string(), "blk.0.down reads Activation(Q8) as blk.0.gate_up has left it, but intruder has written to it since");
-    assert!(matches!(&found[0], Hazard::Unsaid { reader, .. } if reader == "intruder"), "it does not say what it reads: {found:?}");
+    assert_eq!(
+        overwritten.to_string(),
+        "blk.0.down reads Activation(Q8) as blk.0.gate_up has left it, but intruder has written to it since"
+    );
+    assert!(
+        matches!(&found[0], Hazard::Unsaid { reader, .. } if reader == "intruder"),
+        "it does not say what it reads: {found:?}"
+    );
 
     // Two steps change places.
     let (mut plan, layout) = sound();
@@ -105,7 +138,9 @@ fn a_plan_broken_on_purpose_is_found() {
     let (mut plan, layout) = sound();
     let first = at(&plan, "blk.0.qkv");
     plan.steps.drain(..first);
-    assert!(matches!(&hazards(&plan, &layout)[0], Hazard::Unwritten { reader, buffer: Name::Scratch(Scratch::Residual) } if reader == "blk.0.qkv"));
+    assert!(
+        matches!(&hazards(&plan, &layout)[0], Hazard::Unwritten { reader, buffer: Name::Scratch(Scratch::Residual) } if reader == "blk.0.qkv")
+    );
 
     // A buffer that is read and written at one time.
     let (mut plan, layout) = sound();
@@ -127,7 +162,12 @@ fn a_layer_of_every_lane_is_six_dispatches() {
     caps.features.push("shader-f16".into());
     for lane in [Lane::Fast, Lane::Float, Lane::F16, Lane::Exact] {
         let (plans, ..) = plans("llama-3.2-1b", "q4_0", &caps, lane, None, u64::MAX);
-        let layer: Vec<String> = plans[Pass::Decode].steps.iter().filter(|s| s.stage == Stage::Layer(1)).map(|s| s.variant.to_string()).collect();
+        let layer: Vec<String> = plans[Pass::Decode]
+            .steps
+            .iter()
+            .filter(|s| s.stage == Stage::Layer(1))
+            .map(|s| s.variant.to_string())
+            .collect();
         assert_eq!(layer.len(), 6, "{}: {layer:?}", lane.name());
     }
 }
@@ -140,17 +180,36 @@ fn a_prompt_goes_through_layers_without_a_state_with_its_last_row() {
         let (plans, ..) = plans("gemma-4-e2b", "q4_0", &devices()[0], lane, None, u64::MAX);
         for pass in [Pass::Prefill, Pass::Short, Pass::Few] {
             let tail: Vec<_> = plans[pass].steps.iter().filter(|step| matches!(step.stage, Stage::Tail(_))).collect();
-            assert!(plans[pass].steps.iter().all(|step| step.stage.reads_token() == matches!(step.stage, Stage::Embed | Stage::Layer(_))));
+            assert!(
+                plans[pass]
+                    .steps
+                    .iter()
+                    .all(|step| step.stage.reads_token() == matches!(step.stage, Stage::Embed | Stage::Layer(_)))
+            );
             // The row itself and its per-layer embeddings are copied first.
-            assert_eq!(tail.iter().map(|step| step.name.as_str()).take(2).collect::<Vec<_>>(), ["tail", "tail.per_layer"]);
+            assert_eq!(
+                tail.iter().map(|step| step.name.as_str()).take(2).collect::<Vec<_>>(),
+                ["tail", "tail.per_layer"]
+            );
             assert!(tail.iter().all(|step| step.grid.at(512) == step.grid.at(1)), "{pass:?}");
-            let of_decode: Vec<_> = plans[Pass::Decode].steps.iter().filter(|step| matches!(step.stage, Stage::Tail(_))).collect();
+            let of_decode: Vec<_> =
+                plans[Pass::Decode].steps.iter().filter(|step| matches!(step.stage, Stage::Tail(_))).collect();
             assert_eq!(of_decode.len(), tail.len() - 2);
             // The first step finds the residual stream complete.
-            assert!(of_decode.iter().zip(&tail[2..]).skip(1).all(|(a, b)| a.variant == b.variant && a.overrides == b.overrides), "{pass:?}");
+            assert!(
+                of_decode
+                    .iter()
+                    .zip(&tail[2..])
+                    .skip(1)
+                    .all(|(a, b)| a.variant == b.variant && a.overrides == b.overrides),
+                "{pass:?}"
+            );
             // Every row is multiplied by only 30 % of the layers' weights.
-            let bytes = |stages: fn(Stage) -> bool| plans[Pass::Decode].steps.iter().filter(|s| stages(s.stage)).map(|s| s.bytes).sum::<u64>() as f64;
-            let share = bytes(|stage| matches!(stage, Stage::Layer(_))) / bytes(|stage| matches!(stage, Stage::Layer(_) | Stage::Tail(_)));
+            let bytes = |stages: fn(Stage) -> bool| {
+                plans[Pass::Decode].steps.iter().filter(|s| stages(s.stage)).map(|s| s.bytes).sum::<u64>() as f64
+            };
+            let share = bytes(|stage| matches!(stage, Stage::Layer(_)))
+                / bytes(|stage| matches!(stage, Stage::Layer(_) | Stage::Tail(_)));
             assert!((0.25..0.35).contains(&share), "{share}");
         }
     }
@@ -158,7 +217,11 @@ fn a_prompt_goes_through_layers_without_a_state_with_its_last_row() {
 
 /// The tile sizes of a pass's grouped expert products; none where each row reads its experts itself.
 fn tiles_of_experts(plan: &Plan) -> BTreeSet<&'static str> {
-    plan.steps.iter().filter(|step| step.variant.kernel == "experts_matmul").filter_map(|step| step.variant.axis("span")).collect()
+    plan.steps
+        .iter()
+        .filter(|step| step.variant.kernel == "experts_matmul")
+        .filter_map(|step| step.variant.axis("span"))
+        .collect()
 }
 
 #[test]
@@ -172,11 +235,25 @@ fn rows_are_grouped_by_expert_where_each_has_enough() {
     ] {
         let (plans, layout, _) = plans(shape, quant, &devices()[0], lane, None, u64::MAX);
         let one = |pass| tiles_of_experts(&plans[pass]).into_iter().collect::<Vec<_>>().join(" ");
-        assert_eq!((one(Pass::Prefill).as_str(), one(Pass::Short).as_str()), (prefill, short), "{shape} {}", lane.name());
-        assert!([Pass::Few, Pass::Decode, Pass::Four, Pass::Eight].into_iter().all(|pass| one(pass).is_empty()), "{shape}");
+        assert_eq!(
+            (one(Pass::Prefill).as_str(), one(Pass::Short).as_str()),
+            (prefill, short),
+            "{shape} {}",
+            lane.name()
+        );
+        assert!(
+            [Pass::Few, Pass::Decode, Pass::Four, Pass::Eight].into_iter().all(|pass| one(pass).is_empty()),
+            "{shape}"
+        );
         // The buffer has room for the most tiles.
         let room = layout.spec(layout.find(&Name::Scratch(Scratch::Tiles)).unwrap()).bytes;
-        let most = plans[Pass::Prefill].steps.iter().filter(|step| step.variant.kernel == "experts_matmul").map(|step| step.grid.at(512)[1]).max().unwrap();
+        let most = plans[Pass::Prefill]
+            .steps
+            .iter()
+            .filter(|step| step.variant.kernel == "experts_matmul")
+            .map(|step| step.grid.at(512)[1])
+            .max()
+            .unwrap();
         assert!(room >= u64::from(most) * 16);
     }
 }

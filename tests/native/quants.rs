@@ -63,7 +63,12 @@ fn every_type_decodes_to_what_gguf_decodes() {
             assert_eq!(decoded.len(), 1 + values.len(), "{name} appends");
             let (wide, per_block) = (about["row_values"].as_u64().unwrap() as usize, dtype.block_len() as usize);
             for (i, (actual, expected)) in decoded[1..].iter().zip(&values).enumerate() {
-                assert!(same(*actual, *expected), "{name} row {} value {} (block of {per_block}): {actual}, expected {expected}", i / wide, i % wide);
+                assert!(
+                    same(*actual, *expected),
+                    "{name} row {} value {} (block of {per_block}): {actual}, expected {expected}",
+                    i / wide,
+                    i % wide
+                );
             }
         }
     }
@@ -83,7 +88,8 @@ fn other_types_and_parts_of_blocks_are_refused() {
 #[test]
 fn types_without_kernels_become_what_has_room_for_them() {
     let mut became = Vec::new();
-    for dtype in DType::ALL.iter().copied().filter(|dtype| dequantizes(*dtype) && WeightType::native(*dtype).is_none()) {
+    for dtype in DType::ALL.iter().copied().filter(|dtype| dequantizes(*dtype) && WeightType::native(*dtype).is_none())
+    {
         let kind = WeightType::of(dtype, "w").unwrap();
         became.push((dtype.name(), kind.axis()));
         let (_, raw, values) = rows(&dtype.name().to_lowercase());
@@ -120,7 +126,10 @@ fn unpacking_undoes_repacking() {
             let (_, raw, values) = rows(&name);
             let packed = repack(kind, &raw, values.len() / width(kind), width(kind)).unwrap();
             let unpacked = unpack(kind, &packed, values.len() / width(kind), width(kind)).unwrap();
-            assert!(unpacked.len() == values.len() && unpacked.iter().zip(&values).all(|(a, b)| same(*a, *b)), "{name}");
+            assert!(
+                unpacked.len() == values.len() && unpacked.iter().zip(&values).all(|(a, b)| same(*a, *b)),
+                "{name}"
+            );
         }
     }
     // Rows of 45 halves have their ends padded.
@@ -138,7 +147,11 @@ fn twins_decode_what_gguf_decodes() {
         let (wq, ws, values) = packed(kind);
         for (b, expected) in values.chunks_exact(BLOCK).enumerate() {
             let decoded = decode_block(kind.axis(), &wq, &ws, b);
-            assert_eq!(decoded.map(f32::to_bits).as_slice(), expected.iter().map(|v| v.to_bits()).collect::<Vec<_>>(), "{kind:?} block {b}: {decoded:?}");
+            assert_eq!(
+                decoded.map(f32::to_bits).as_slice(),
+                expected.iter().map(|v| v.to_bits()).collect::<Vec<_>>(),
+                "{kind:?} block {b}: {decoded:?}"
+            );
         }
     }
 }
@@ -151,12 +164,17 @@ fn the_gpu_decodes_what_gguf_decodes() {
         let (wq, ws, values) = packed(kind);
         let rows = (values.len() / width(kind)) as u32;
         let d = width(kind) as f64;
-        let mut buffers =
-            vec![("state", State { rows, ..State::default() }.words()), ("tokens", (0..rows).collect()), ("wq", wq), ("h", vec![0; values.len()])];
+        let mut buffers = vec![
+            ("state", State { rows, ..State::default() }.words()),
+            ("tokens", (0..rows).collect()),
+            ("wq", wq),
+            ("h", vec![0; values.len()]),
+        ];
         if kind.quantized() {
             buffers.push(("ws", ws));
         }
-        let overrides = [("D", d), ("KB", d / 32.0), ("STRIDE", d), ("ROW0", 0.0), ("ROWS", f64::from(rows)), ("TOKEN_AT", 0.0)];
+        let overrides =
+            [("D", d), ("KB", d / 32.0), ("STRIDE", d), ("ROW0", 0.0), ("ROWS", f64::from(rows)), ("TOKEN_AT", 0.0)];
         let variant = find("embed", &[("weight", kind.axis())]).unwrap();
         pollster::block_on(gpu.run_once(variant, &overrides, &mut buffers, [rows, 1, 1])).unwrap();
         let h = &buffers.iter().find(|b| b.0 == "h").unwrap().1;
@@ -164,9 +182,16 @@ fn the_gpu_decodes_what_gguf_decodes() {
         for (i, (expected, actual)) in values.iter().zip(h.iter().map(|w| f32::from_bits(*w))).enumerate() {
             let flushed = expected.is_subnormal() && actual == 0.0;
             // scale * number - min may be one fused operation, which rounds once.
-            let fused = matches!(kind, WeightType::Q4K | WeightType::Q5K | WeightType::Q4_1 | WeightType::Q5_1 | WeightType::Q2K)
-                && (actual - expected).abs() <= f32::EPSILON * largest;
-            assert!(actual == *expected || flushed || fused, "{kind:?} block {} element {}: {actual}, expected {expected}", i / BLOCK, i % BLOCK);
+            let fused = matches!(
+                kind,
+                WeightType::Q4K | WeightType::Q5K | WeightType::Q4_1 | WeightType::Q5_1 | WeightType::Q2K
+            ) && (actual - expected).abs() <= f32::EPSILON * largest;
+            assert!(
+                actual == *expected || flushed || fused,
+                "{kind:?} block {} element {}: {actual}, expected {expected}",
+                i / BLOCK,
+                i % BLOCK
+            );
         }
     }
 }

@@ -31,7 +31,12 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 
 /// The rooms, from the lowest to the highest.
 fn rooms(lib: &str) -> Vec<String> {
-    let named = |line: &str| line.strip_prefix("pub mod ").or_else(|| line.strip_prefix("pub use millrace_core::"))?.strip_suffix(';').map(str::to_owned);
+    let named = |line: &str| {
+        line.strip_prefix("pub mod ")
+            .or_else(|| line.strip_prefix("pub use millrace_core::"))?
+            .strip_suffix(';')
+            .map(str::to_owned)
+    };
     lib.lines().filter_map(named).collect()
 }
 
@@ -95,7 +100,11 @@ fn upward(src: &Path, files: &[(PathBuf, String)], rooms: &[String]) -> Vec<Stri
             if let Some(other) = rooms.iter().position(|r| *r == name)
                 && other > own
             {
-                wrong.push(offender(path, line, &format!("{} imports {name}, which stands above it in lib.rs", rooms[own])));
+                wrong.push(offender(
+                    path,
+                    line,
+                    &format!("{} imports {name}, which stands above it in lib.rs", rooms[own]),
+                ));
             }
         }
     }
@@ -106,7 +115,8 @@ fn upward(src: &Path, files: &[(PathBuf, String)], rooms: &[String]) -> Vec<Stri
 fn imports_go_down() {
     let src = root("src");
     let rooms = rooms(&fs::read_to_string(src.join("lib.rs")).unwrap());
-    let files: Vec<_> = sources(&src).into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect();
+    let files: Vec<_> =
+        sources(&src).into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect();
     // Each folder and file is a room: none is left out of the order.
     for entry in fs::read_dir(&src).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -135,8 +145,15 @@ fn an_import_that_goes_up_is_found_with_its_line() {
 #[test]
 fn only_the_named_files_know_javascript() {
     let architecture = fs::read_to_string(root("docs/ARCHITECTURE.md")).unwrap();
-    let sentence = architecture.split("Only these know JavaScript:").nth(1).expect("docs/ARCHITECTURE.md names the files");
-    let named: Vec<&str> = sentence.split_once('.').map_or("", |_| sentence.split("\n\n").next().unwrap()).split('`').skip(1).step_by(2).collect();
+    let sentence =
+        architecture.split("Only these know JavaScript:").nth(1).expect("docs/ARCHITECTURE.md names the files");
+    let named: Vec<&str> = sentence
+        .split_once('.')
+        .map_or("", |_| sentence.split("\n\n").next().unwrap())
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .collect();
     assert!(!named.is_empty() && named.iter().all(|name| root(name).exists()), "{named:?}");
     let mut knowing = Vec::new();
     let mut wrong = Vec::new();

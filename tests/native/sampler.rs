@@ -24,8 +24,15 @@ impl Device for Twins {
         None
     }
 
-    async fn run(&self, variant: &'static Variant, overrides: &[(&'static str, f64)], buffers: &mut [(&'static str, Vec<u32>)], grid: [u32; 3]) -> Result<()> {
-        let cells: Vec<_> = buffers.iter_mut().map(|(name, words)| (*name, RefCell::new(std::mem::take(words)))).collect();
+    async fn run(
+        &self,
+        variant: &'static Variant,
+        overrides: &[(&'static str, f64)],
+        buffers: &mut [(&'static str, Vec<u32>)],
+        grid: [u32; 3],
+    ) -> Result<()> {
+        let cells: Vec<_> =
+            buffers.iter_mut().map(|(name, words)| (*name, RefCell::new(std::mem::take(words)))).collect();
         let given: Vec<_> = cells.iter().map(|(name, words)| (*name, words)).collect();
         cpu::run(&cpu::Call { variant, overrides, grid, buffers: &given })?;
         for ((_, words), (_, cell)) in buffers.iter_mut().zip(cells) {
@@ -56,19 +63,43 @@ impl<'a, D: Device> Sampler<'a, D> {
         let mut words: Vec<u32> = logits.iter().map(|x| x.to_bits()).collect();
         words.resize(logits.len().next_multiple_of(4), f32::INFINITY.to_bits());
         let mut sampler = Self { device, params, v: logits.len(), logits: words, thr: vec![7; 4] };
-        let part = sampler.run("logit_stats", SLICES, State::default(), vec![("part", vec![0; SLICES as usize])], "part");
+        let part =
+            sampler.run("logit_stats", SLICES, State::default(), vec![("part", vec![0; SLICES as usize])], "part");
         let mut search = vec![0; 8];
         for _ in 0..params.filter_rounds(logits.len() as u32) {
-            let more = vec![("part", part.clone()), ("searches", search.clone()), ("tallies", vec![7; 2 * 256 * SLICES as usize])];
+            let more = vec![
+                ("part", part.clone()),
+                ("searches", search.clone()),
+                ("tallies", vec![7; 2 * 256 * SLICES as usize]),
+            ];
             let tallies = sampler.run("tally", SLICES, State::default(), more, "tallies");
-            search = sampler.run("narrow", 1, State::default(), vec![("tallies", tallies), ("searches", search)], "searches");
+            search = sampler.run(
+                "narrow",
+                1,
+                State::default(),
+                vec![("tallies", tallies), ("searches", search)],
+                "searches",
+            );
         }
-        sampler.thr = sampler.run("threshold", 1, State::default(), vec![("part", part), ("searches", search), ("thr", vec![7; 4])], "thr");
+        sampler.thr = sampler.run(
+            "threshold",
+            1,
+            State::default(),
+            vec![("part", part), ("searches", search), ("thr", vec![7; 4])],
+            "thr",
+        );
         sampler
     }
 
     /// Runs one kernel and returns one of its buffers.
-    fn run(&self, kernel: &str, groups: u32, state: State, more: Vec<(&'static str, Vec<u32>)>, wanted: &str) -> Vec<u32> {
+    fn run(
+        &self,
+        kernel: &str,
+        groups: u32,
+        state: State,
+        more: Vec<(&'static str, Vec<u32>)>,
+        wanted: &str,
+    ) -> Vec<u32> {
         let mut buffers = vec![("state", state.words()), ("params", self.params.words())];
         let mut overrides = Vec::new();
         if kernel != "advance" {
@@ -92,7 +123,13 @@ impl<'a, D: Device> Sampler<'a, D> {
     fn draw(&mut self, seed: u64, pos: u32) -> u32 {
         (self.params.seed_lo, self.params.seed_hi) = (seed as u32, (seed >> 32) as u32);
         let state = State { pos, rows: 1, limit: 1000, ..State::default() };
-        let cand = self.run("pick", SLICES, state, vec![("thr", self.thr.clone()), ("cand", vec![0; 2 * SLICES as usize])], "cand");
+        let cand = self.run(
+            "pick",
+            SLICES,
+            state,
+            vec![("thr", self.thr.clone()), ("cand", vec![0; 2 * SLICES as usize])],
+            "cand",
+        );
         let ring = self.run("advance", 1, state, vec![("cand", cand), ("ring", vec![AFTER_END; 4])], "ring");
         assert_eq!(ring[1..], [AFTER_END; 3]);
         ring[0]
@@ -101,7 +138,11 @@ impl<'a, D: Device> Sampler<'a, D> {
     /// Ids that survived, by the threshold.
     fn survivors(&self) -> Vec<usize> {
         let key = self.thr[0];
-        let least = if key == 0 { f32::NEG_INFINITY } else { f32::from_bits(if key >> 31 == 0 { !key } else { key & 0x7fff_ffff }) };
+        let least = if key == 0 {
+            f32::NEG_INFINITY
+        } else {
+            f32::from_bits(if key >> 31 == 0 { !key } else { key & 0x7fff_ffff })
+        };
         (0..self.v).filter(|&i| f32::from_bits(self.logits[i]) >= least).collect()
     }
 }
@@ -121,8 +162,13 @@ fn reference(options: &SamplingOptions, logits: &[f32]) -> (Vec<usize>, Vec<usiz
     {
         ids.retain(|&i| logits[i] >= logits[kth]);
     }
-    let weight =
-        |i: usize| if logits[i] == logits[best] { 1.0 } else { ((f64::from(logits[i]) - f64::from(logits[best])) / f64::from(options.temperature)).exp() };
+    let weight = |i: usize| {
+        if logits[i] == logits[best] {
+            1.0
+        } else {
+            ((f64::from(logits[i]) - f64::from(logits[best])) / f64::from(options.temperature)).exp()
+        }
+    };
     let whole: f64 = ids.iter().map(|&i| weight(i)).sum();
     let kept = |slack: f64| {
         let mut kept = Vec::new();
@@ -178,7 +224,8 @@ fn filters_are_exact<D: Device>(device: &D) {
             }
             let survivors = Sampler::new(device, *options, &logits).survivors();
             let (must, may) = reference(options, &logits);
-            let what = format!("V={v} {options:?}: {} survive, reference {} to {}", survivors.len(), must.len(), may.len());
+            let what =
+                format!("V={v} {options:?}: {} survive, reference {} to {}", survivors.len(), must.len(), may.len());
             assert!(must.iter().all(|i| survivors.binary_search(i).is_ok()), "{what}");
             assert!(survivors.iter().all(|i| may.binary_search(i).is_ok()), "{what}");
         }
@@ -188,7 +235,11 @@ fn filters_are_exact<D: Device>(device: &D) {
 fn draws_follow_the_probabilities<D: Device>(device: &D, draws: u32) {
     let logits = [0.0, 1.5, -1.0, 2.0, 2.0, f32::NAN, 0.5, f32::NEG_INFINITY, -3.0, 1.0];
     let off = SamplingOptions { temperature: 1.0, ..SamplingOptions::default() };
-    for options in [off, SamplingOptions { temperature: 0.5, top_k: 4, ..off }, SamplingOptions { temperature: 1.7, top_p: 0.8, min_p: 0.1, ..off }] {
+    for options in [
+        off,
+        SamplingOptions { temperature: 0.5, top_k: 4, ..off },
+        SamplingOptions { temperature: 1.7, top_p: 0.8, min_p: 0.1, ..off },
+    ] {
         let (kept, _) = reference(&options, &logits);
         let weight = |i: usize| (f64::from(logits[i]) / f64::from(options.temperature)).exp();
         let whole: f64 = kept.iter().map(|&i| weight(i)).sum();
@@ -209,7 +260,10 @@ fn draws_follow_the_probabilities<D: Device>(device: &D, draws: u32) {
         }
         // Mean and five standard deviations of the distribution of chi-square.
         let freedom = kept.len() as f64 - 1.0;
-        assert!(chi2 <= freedom + 5.0 * (2.0 * freedom).sqrt(), "{options:?}: chi-square {chi2:.1} with {freedom} degrees of freedom, {counts:?}");
+        assert!(
+            chi2 <= freedom + 5.0 * (2.0 * freedom).sqrt(),
+            "{options:?}: chi-square {chi2:.1} with {freedom} degrees of freedom, {counts:?}"
+        );
     }
 }
 
@@ -220,7 +274,10 @@ fn greedy_takes_the_first_of_the_largest<D: Device>(device: &D) {
         let mut logits: Vec<f32> = random_logits(&mut random, v, 3.0).iter().map(|x| x.round()).collect();
         logits[v / 3] = f32::NAN;
         logits[v / 2] = -0.0;
-        let first = (0..v).filter(|&i| !logits[i].is_nan()).reduce(|best, i| if logits[i] > logits[best] { i } else { best }).unwrap();
+        let first = (0..v)
+            .filter(|&i| !logits[i].is_nan())
+            .reduce(|best, i| if logits[i] > logits[best] { i } else { best })
+            .unwrap();
         assert_eq!(Sampler::new(device, greedy, &logits).draw(1, 2), first as u32, "V={v}");
     }
     for temperature in [0.0, 0.8] {
@@ -234,7 +291,8 @@ fn a_draw_depends_on_seed_and_position_alone<D: Device>(device: &D) {
     let logits = vec![0.0; 4096];
     let mut sampler = Sampler::new(device, SamplingOptions { temperature: 1.0, ..SamplingOptions::default() }, &logits);
     let first = sampler.draw(1, 0);
-    let others: Vec<u32> = [(2, 0), (1 << 32 | 1, 0), (1, 1), (1, 2)].into_iter().map(|(seed, pos)| sampler.draw(seed, pos)).collect();
+    let others: Vec<u32> =
+        [(2, 0), (1 << 32 | 1, 0), (1, 1), (1, 2)].into_iter().map(|(seed, pos)| sampler.draw(seed, pos)).collect();
     assert!(others.iter().all(|t| *t != first), "{first} {others:?}");
     assert_eq!(sampler.draw(1, 0), first);
 }
@@ -253,11 +311,19 @@ fn the_twins_sample_as_defined() {
 
 #[test]
 fn the_gpu_samples_as_defined() {
-    let gpu = pollster::block_on(Gpu::open(&GpuOptions::default())).expect("a Vulkan or Metal adapter; on Debian without a GPU, install mesa-vulkan-drivers");
+    let gpu = pollster::block_on(Gpu::open(&GpuOptions::default()))
+        .expect("a Vulkan or Metal adapter; on Debian without a GPU, install mesa-vulkan-drivers");
     every_property(&gpu, 500);
     // The same tokens as the twins', position by position.
     let mut random = Random::new("tokens");
-    let options = SamplingOptions { temperature: 0.9, top_k: 100, top_p: 0.95, min_p: 0.01, seed: 0, ..SamplingOptions::default() };
+    let options = SamplingOptions {
+        temperature: 0.9,
+        top_k: 100,
+        top_p: 0.95,
+        min_p: 0.01,
+        seed: 0,
+        ..SamplingOptions::default()
+    };
     let logits = random_logits(&mut random, 4096, 4.0);
     let (mut on_gpu, mut on_twins) = (Sampler::new(&gpu, options, &logits), Sampler::new(&Twins, options, &logits));
     for pos in 0..100 {
@@ -291,7 +357,9 @@ fn rows_behind_the_last_token_are_never_drawn() {
             (name, view.dtype(), shape, data)
         })
         .collect();
-    let views = padded.iter().map(|(name, dtype, shape, data)| (name, safetensors::tensor::TensorView::new(*dtype, shape.clone(), data).unwrap()));
+    let views = padded.iter().map(|(name, dtype, shape, data)| {
+        (name, safetensors::tensor::TensorView::new(*dtype, shape.clone(), data).unwrap())
+    });
     std::fs::write(folder.path().join("model.safetensors"), safetensors::serialize(views, None).unwrap()).unwrap();
     let config = folder.path().join("config.json");
     let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&config).unwrap()).unwrap();
@@ -313,7 +381,8 @@ fn rows_behind_the_last_token_are_never_drawn() {
                 ignore_eos: true,
                 ..Request::new(Prompt::Tokens(vec![5, 6, 7]))
             };
-            let answer = |engine: &mut Engine| block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).unwrap().tokens;
+            let answer =
+                |engine: &mut Engine| block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).unwrap().tokens;
             let drawn = answer(&mut with);
             assert!(drawn.iter().all(|id| *id < tokens), "{device:?} at {temperature}: {drawn:?}");
             assert_eq!(drawn, answer(&mut without), "{device:?} at {temperature}: as of the table without them");

@@ -24,7 +24,11 @@ fn variants(engine: &Engine, kernel: &str) -> Vec<&'static str> {
 fn good_variants_pass_once_and_are_remembered() {
     let engine = load(&tested());
     let info = engine.info();
-    assert!(info.self_test.checked >= 10 && info.self_test.wrong.is_empty() && info.warnings.is_empty(), "{:?}", info.self_test);
+    assert!(
+        info.self_test.checked >= 10 && info.self_test.wrong.is_empty() && info.warnings.is_empty(),
+        "{:?}",
+        info.self_test
+    );
     assert_eq!(info.lane, Lane::Fast);
     let mut tuning = Tuning::default();
     engine.remember(&mut tuning);
@@ -39,10 +43,17 @@ fn a_broken_variant_is_replaced_by_another_of_its_lane_and_said() {
     let mut fast = load(&tested());
     let expected = run(&mut fast, &ask(16)).tokens;
     let broken = variants(&fast, "norm_gated")[0];
-    let mut engine = load(&LoadOptions { faults: Faults { broken: vec![("norm_gated".into(), broken.into())], ..Faults::default() }, ..tested() });
+    let mut engine = load(&LoadOptions {
+        faults: Faults { broken: vec![("norm_gated".into(), broken.into())], ..Faults::default() },
+        ..tested()
+    });
     let info = engine.info();
     assert_eq!((info.lane, info.self_test.wrong.len()), (Lane::Fast, 1));
-    assert!(info.warnings[0].contains(broken) && info.warnings[0].contains("other variants of lane fast"), "{:?}", info.warnings);
+    assert!(
+        info.warnings[0].contains(broken) && info.warnings[0].contains("other variants of lane fast"),
+        "{:?}",
+        info.warnings
+    );
     assert!(!variants(&engine, "norm_gated").contains(&broken));
     assert_eq!(run(&mut engine, &ask(16)).tokens, expected);
 }
@@ -78,18 +89,24 @@ fn a_variant_that_was_fast_and_is_wrong_is_forgotten() {
     engine.remember(&mut tuning);
     let caps = engine.info().adapter;
     let known = tuning.of(&caps);
-    let (operation, times) = known.measurements.iter().find(|(operation, _)| operation.starts_with("norm_gated")).unwrap();
+    let (operation, times) =
+        known.measurements.iter().find(|(operation, _)| operation.starts_with("norm_gated")).unwrap();
     // As if the last one had been the fastest.
     let wrong = times.last().unwrap().0.clone();
     assert!(times.len() > 1, "{operation}: {times:?}");
     let first: Vec<_> = times.iter().rev().cloned().collect();
-    let measurements = known.measurements.iter().map(|(name, times)| (name.clone(), if name == operation { first.clone() } else { times.clone() })).collect();
+    let measurements = known
+        .measurements
+        .iter()
+        .map(|(name, times)| (name.clone(), if name == operation { first.clone() } else { times.clone() }))
+        .collect();
     let mut tuning = Tuning::default();
     tuning.set(&caps, Known { measurements, proven: BTreeSet::new(), ..known.clone() });
     let preferred = LoadOptions { tuning, ..tested() };
     assert_eq!(variants(&load(&preferred), "norm_gated")[0], wrong, "{operation}");
     let broken = vec![("norm_gated".to_owned(), wrong.clone())];
-    let engine = load(&LoadOptions { faults: Faults { broken: broken.clone(), ..Faults::default() }, ..preferred.clone() });
+    let engine =
+        load(&LoadOptions { faults: Faults { broken: broken.clone(), ..Faults::default() }, ..preferred.clone() });
     assert_eq!((engine.info().lane, engine.info().self_test.wrong.len()), (Lane::Fast, 1));
     let mut tuning = preferred.tuning;
     engine.remember(&mut tuning);
@@ -102,7 +119,10 @@ fn a_variant_that_was_fast_and_is_wrong_is_forgotten() {
 fn a_variant_that_is_broken_in_the_last_lane_is_replaced_by_another() {
     let exact = LoadOptions { lane: Lane::Exact, ..tested() };
     let broken = variants(&load(&exact), "attention")[0];
-    let engine = load(&LoadOptions { faults: Faults { broken: vec![("attention".into(), broken.into())], ..Faults::default() }, ..exact });
+    let engine = load(&LoadOptions {
+        faults: Faults { broken: vec![("attention".into(), broken.into())], ..Faults::default() },
+        ..exact
+    });
     let now = variants(&engine, "attention")[0];
     assert_ne!(now, broken);
     assert!(engine.info().warnings[0].contains("other variants of lane exact"), "{:?}", engine.info().warnings);

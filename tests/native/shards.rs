@@ -50,11 +50,16 @@ fn loaded(checkpoint: &Checkpoint, quantize: Option<Recipe>, max_binding: u64) -
         labels.push(label);
         BufferId(labels.len() as u32 - 1)
     };
-    let model = model::open(checkpoint, &mut Reserve { max_binding, quantize, pooling: AskedPooling::Auto, buffer: &mut buffer })?;
+    let model = model::open(
+        checkpoint,
+        &mut Reserve { max_binding, quantize, pooling: AskedPooling::Auto, buffer: &mut buffer },
+    )?;
     let matrices: Vec<_> = model.matrices().into_iter().cloned().collect();
     let written = Written::default();
     let (mut done, total) = (0, weights::bytes_to_read(checkpoint, &matrices, model.vectors())?);
-    block_on(weights::load(checkpoint, &matrices, model.vectors(), &Cancel::new(), &written, &mut |bytes| done += bytes))?;
+    block_on(weights::load(checkpoint, &matrices, model.vectors(), &Cancel::new(), &written, &mut |bytes| {
+        done += bytes
+    }))?;
     assert_eq!(done, total, "progress ends at its total");
     Ok(written.0.into_inner().into_iter().map(|(id, bytes)| (labels[id as usize].clone(), bytes)).collect())
 }
@@ -73,7 +78,8 @@ fn converted(source: &Path, options: Options) -> Result<(tempfile::TempDir, Path
 
 /// The committed models of all families, in both forms.
 fn models() -> Vec<PathBuf> {
-    let mut found: Vec<_> = std::fs::read_dir(data("oracle")).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect();
+    let mut found: Vec<_> =
+        std::fs::read_dir(data("oracle")).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect();
     found.sort();
     assert!(found.len() > 20, "{}", found.len());
     let model = |folder: PathBuf| {
@@ -114,8 +120,13 @@ fn the_model_in_the_box_answers_from_shards_as_from_its_file() {
     let (_dir, out, manifest) = converted(&source, Options { shard_bytes: 1 << 20, ..Options::default() }).unwrap();
     assert!(manifest.shards.len() > 3);
     let answer = |path: &Path| {
-        let mut engine = block_on(Engine::load(&open_path(path).unwrap(), &LoadOptions::default(), &|_| {}, &Cancel::new())).unwrap();
-        let request = Request { max_tokens: Some(24), ..Request::new(Prompt::Messages(json!([{"role": "user", "content": "Reverse: abc"}]))) };
+        let mut engine =
+            block_on(Engine::load(&open_path(path).unwrap(), &LoadOptions::default(), &|_| {}, &Cancel::new()))
+                .unwrap();
+        let request = Request {
+            max_tokens: Some(24),
+            ..Request::new(Prompt::Messages(json!([{"role": "user", "content": "Reverse: abc"}])))
+        };
         block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).unwrap().tokens
     };
     assert_eq!(answer(&out), answer(&source));
@@ -123,7 +134,10 @@ fn the_model_in_the_box_answers_from_shards_as_from_its_file() {
         let checkpoint = open(path).unwrap();
         let tokenizer = Tokenizer::open(&checkpoint).unwrap();
         let messages = json!([{"role": "user", "content": "hello"}]);
-        ChatTemplate::open(&checkpoint, &tokenizer).unwrap().render(&messages, None, &serde_json::Map::new(), true).unwrap()
+        ChatTemplate::open(&checkpoint, &tokenizer)
+            .unwrap()
+            .render(&messages, None, &serde_json::Map::new(), true)
+            .unwrap()
     });
     assert_eq!(both[0], both[1]);
 }
@@ -141,7 +155,11 @@ fn quantizing_while_converting_and_while_loading_give_the_same_weights() {
                 Ok((_dir, out, manifest)) => {
                     assert!(bytes(&expected) < bytes(&plain), "{}", source.display());
                     assert!(manifest.tensors.iter().any(|t| t.converted_from.is_some()));
-                    assert!(expected == loaded(&open(&out).unwrap(), None, 1 << 17).unwrap(), "{} {recipe:?}", source.display());
+                    assert!(
+                        expected == loaded(&open(&out).unwrap(), None, 1 << 17).unwrap(),
+                        "{} {recipe:?}",
+                        source.display()
+                    );
                     quantized += 1;
                 }
                 // The rows are no whole blocks.
@@ -182,7 +200,10 @@ fn an_interrupted_conversion_goes_on() {
 
     // Other options make another model.
     let other = Options { shard_bytes: 30_000, ..options };
-    assert_eq!(block_on(convert::convert(&files, &out, other, &mut |_| {}, &Cancel::new())).unwrap_err().code(), "BAD_OPTION");
+    assert_eq!(
+        block_on(convert::convert(&files, &out, other, &mut |_| {}, &Cancel::new())).unwrap_err().code(),
+        "BAD_OPTION"
+    );
     // A shard that was damaged meanwhile is written again, as are later ones.
     let damaged = out.join(&manifest.shards[1].file);
     let mut bytes = std::fs::read(&damaged).unwrap();
@@ -195,10 +216,21 @@ fn an_interrupted_conversion_goes_on() {
 
     let again = block_on(convert::convert(&files, &out, options, &mut |_| {}, &Cancel::new())).unwrap_err();
     assert_eq!(again.code(), "BAD_OPTION");
-    let from_shards = block_on(convert::convert(&open_path(&out).unwrap(), &dir.path().join("b"), options, &mut |_| {}, &Cancel::new()));
+    let from_shards = block_on(convert::convert(
+        &open_path(&out).unwrap(),
+        &dir.path().join("b"),
+        options,
+        &mut |_| {},
+        &Cancel::new(),
+    ));
     assert_eq!(from_shards.unwrap_err().code(), "BAD_OPTION");
-    let quantized =
-        block_on(convert::convert(&open_path(&data("oracle/gguf-q4_0/model.gguf")).unwrap(), Path::new("/dev/null/x"), options, &mut |_| {}, &Cancel::new()));
+    let quantized = block_on(convert::convert(
+        &open_path(&data("oracle/gguf-q4_0/model.gguf")).unwrap(),
+        Path::new("/dev/null/x"),
+        options,
+        &mut |_| {},
+        &Cancel::new(),
+    ));
     assert_eq!(quantized.unwrap_err().code(), "STORAGE");
 }
 
@@ -212,7 +244,8 @@ fn parse(manifest: &Value) -> Result<Manifest> {
 
 #[test]
 fn a_manifest_that_lies_is_refused_by_name() {
-    let (_dir, out, _) = converted(&data("oracle/gguf-q4_0/model.gguf"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
+    let (_dir, out, _) =
+        converted(&data("oracle/gguf-q4_0/model.gguf"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
     let good = manifest_of(&out);
     parse(&good).unwrap();
     type Lie = fn(&mut Value);
@@ -249,7 +282,8 @@ fn a_manifest_that_lies_is_refused_by_name() {
     let mut vast = good.clone();
     let rows = 1u64 << 60;
     let segment = json!({"shard": 0, "offset": 0, "length": 0, "rows": rows});
-    vast["tensors"] = json!([{"name": "a", "type": "F32", "shape": [rows, 1], "layout": "blocks", "segments": [segment]}]);
+    vast["tensors"] =
+        json!([{"name": "a", "type": "F32", "shape": [rows, 1], "layout": "blocks", "segments": [segment]}]);
     assert_eq!(parse(&vast).unwrap_err().code(), "BAD_MODEL");
     // A matrix in blocks: rows and lengths must agree with its shape.
     let blocks = good["tensors"].as_array().unwrap().iter().position(|t| t["layout"] == "blocks").unwrap();
@@ -264,7 +298,8 @@ fn a_manifest_that_lies_is_refused_by_name() {
 /// Rows swapped with columns, which the shape of a square matrix does not show.
 #[test]
 fn a_layout_that_the_model_does_not_read_is_refused_by_name() {
-    let (_dir, out, _) = converted(&data("oracle/gpt2-hf/model"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
+    let (_dir, out, _) =
+        converted(&data("oracle/gpt2-hf/model"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
     let mut manifest = manifest_of(&out);
     let tensors = manifest["tensors"].as_array_mut().unwrap();
     let square = tensors.iter_mut().find(|t| t["layout"] == "columns" && t["shape"][0] == t["shape"][1]).unwrap();
@@ -277,7 +312,8 @@ fn a_layout_that_the_model_does_not_read_is_refused_by_name() {
 
 #[test]
 fn files_that_do_not_match_the_manifest_are_refused_by_name() {
-    let (_dir, out, manifest) = converted(&data("oracle/gguf-q4_0/model.gguf"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
+    let (_dir, out, manifest) =
+        converted(&data("oracle/gguf-q4_0/model.gguf"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
     let shard = out.join(&manifest.shards[1].file);
     let bytes = std::fs::read(&shard).unwrap();
     let refused = |code: &str, words: &[&str]| {
@@ -313,11 +349,14 @@ impl Transport for Server {
         Box::pin(async move {
             let name = request.url.rsplit('/').next().unwrap();
             let found = self.files.get(name).cloned();
-            let (status, mut bytes) = found.map_or((404, Vec::new()), |bytes| (if request.range.is_some() { 206 } else { 200 }, bytes));
+            let (status, mut bytes) =
+                found.map_or((404, Vec::new()), |bytes| (if request.range.is_some() { 206 } else { 200 }, bytes));
             if self.damaged.as_deref() == Some(name) {
                 bytes[7] ^= 1;
             }
-            let (from, to) = request.range.map_or((0, bytes.len()), |(from, to)| (from as usize, to.map_or(bytes.len(), |to| to as usize).min(bytes.len())));
+            let (from, to) = request.range.map_or((0, bytes.len()), |(from, to)| {
+                (from as usize, to.map_or(bytes.len(), |to| to as usize).min(bytes.len()))
+            });
             let body = bytes.get(from..to).unwrap_or_default().to_vec();
             let header = |name: &str| match name {
                 "content-length" => Some(body.len().to_string()),
@@ -335,18 +374,23 @@ impl Transport for Server {
 
 #[test]
 fn hashes_are_compared_as_files_arrive() {
-    let (_dir, out, manifest) = converted(&data("oracle/gguf-q4_0/model.gguf"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
+    let (_dir, out, manifest) =
+        converted(&data("oracle/gguf-q4_0/model.gguf"), Options { shard_bytes: 20_000, ..Options::default() }).unwrap();
     let server = |damaged: Option<String>| Rc::new(Server { files: contents(&out), damaged });
     let remote = Remote::parse("https://example.org/m/manifest.json").unwrap();
-    let fetch =
-        |server: Rc<Server>, store: &Store| block_on(millrace::store::fetch(&remote, store, server, DownloadOptions::default(), &|_| {}, &Cancel::new()));
+    let fetch = |server: Rc<Server>, store: &Store| {
+        block_on(millrace::store::fetch(&remote, store, server, DownloadOptions::default(), &|_| {}, &Cancel::new()))
+    };
     for damaged in manifest.files().map(|file| file.file.clone()) {
         let store = Memory::store();
         let error = fetch(server(Some(damaged.clone())), &store).err().unwrap();
         assert_eq!(error.code(), "BAD_MODEL", "{error}");
         assert!(error.message().contains(&damaged) && error.message().contains("SHA-256"), "{error}");
         let left = block_on(store.list()).unwrap();
-        assert!(left.iter().flat_map(|entry| &entry.files).all(|file| file.name != damaged || file.bytes == 0), "nothing damaged stays: {left:?}");
+        assert!(
+            left.iter().flat_map(|entry| &entry.files).all(|file| file.name != damaged || file.bytes == 0),
+            "nothing damaged stays: {left:?}"
+        );
     }
     let (files, _) = fetch(server(None), &Memory::store()).unwrap();
     let expected = loaded(&open(&out).unwrap(), None, 1 << 17).unwrap();
@@ -360,7 +404,8 @@ fn hashes_are_compared_as_files_arrive() {
 /// same bytes.
 #[test]
 fn the_committed_shards_are_what_their_source_becomes() {
-    let (_dir, out, _) = converted(&data("oracle/gguf-q8_0/model.gguf"), Options { shard_bytes: 60_000, ..Options::default() }).unwrap();
+    let (_dir, out, _) =
+        converted(&data("oracle/gguf-q8_0/model.gguf"), Options { shard_bytes: 60_000, ..Options::default() }).unwrap();
     let committed = data("shards");
     if std::env::var_os("MILLRACE_WRITE_SHARDS").is_some() {
         std::fs::create_dir_all(&committed).unwrap();
@@ -376,11 +421,17 @@ fn hints_choose_among_what_runs() {
     let mut manifest = manifest_of(&out);
     manifest["hints"] = json!({"kernels": {"merge": "q8"}});
     std::fs::write(out.join("manifest.json"), manifest.to_string()).unwrap();
-    let load = |options: &LoadOptions| block_on(Engine::load(&open_path(&out).unwrap(), options, &|_| {}, &Cancel::new())).unwrap().info();
-    let merges =
-        |info: &millrace::engine::Info| info.plan.iter().filter(|row| row.kernel == "merge").map(|r| (r.variant, r.reason.clone())).collect::<Vec<_>>();
+    let load = |options: &LoadOptions| {
+        block_on(Engine::load(&open_path(&out).unwrap(), options, &|_| {}, &Cancel::new())).unwrap().info()
+    };
+    let merges = |info: &millrace::engine::Info| {
+        info.plan.iter().filter(|row| row.kernel == "merge").map(|r| (r.variant, r.reason.clone())).collect::<Vec<_>>()
+    };
     let hinted = merges(&load(&LoadOptions::default()));
-    assert!(!hinted.is_empty() && hinted.iter().all(|(_, reason)| reason.contains("recommended by the model")), "{hinted:?}");
+    assert!(
+        !hinted.is_empty() && hinted.iter().all(|(_, reason)| reason.contains("recommended by the model")),
+        "{hinted:?}"
+    );
     // Hints with unknown kernel names do not prevent loading: a warning tells.
     manifest["hints"] = json!({"kernels": {"merge": "warp", "tensor_core": "sg"}});
     std::fs::write(out.join("manifest.json"), manifest.to_string()).unwrap();
@@ -437,8 +488,12 @@ proptest! {
 fn numbers(value: &Value, at: String, places: &mut Vec<String>) {
     match value {
         Value::Number(_) => places.push(at),
-        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| numbers(item, format!("{at}/{i}"), places)),
-        Value::Object(items) => items.iter().for_each(|(key, item)| numbers(item, format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), places)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(i, item)| numbers(item, format!("{at}/{i}"), places))
+        }
+        Value::Object(items) => items.iter().for_each(|(key, item)| {
+            numbers(item, format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), places)
+        }),
         _ => {}
     }
 }

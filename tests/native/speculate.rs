@@ -14,7 +14,8 @@ use crate::common::{self, on_cpu, on_gpu};
 
 fn load(fixture: &str, options: &LoadOptions) -> Engine {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(fixture);
-    let file = ["model.gguf", ""].map(|name| folder.join(name)).into_iter().find(|path| path.exists()).expect("the fixture");
+    let file =
+        ["model.gguf", ""].map(|name| folder.join(name)).into_iter().find(|path| path.exists()).expect("the fixture");
     common::load(&open_path(&file).expect("the fixture"), options).unwrap_or_else(|e| panic!("{fixture}: {e}"))
 }
 
@@ -82,8 +83,15 @@ fn every_lane_takes_drafts_with_and_without_subgroups() {
             let drafted = run(&mut engine, &both(&ask(40, 5))[1]);
             if let Some(at) = alone.tokens.iter().zip(&drafted.tokens).position(|(a, b)| a != b) {
                 let likeliest = &alone.logprobs.as_ref().expect("they were asked for")[at].top;
-                let gap = likeliest.iter().find(|one| one.id == drafted.tokens[at]).map(|one| likeliest[0].logprob - one.logprob);
-                assert!(gap.is_some_and(|gap| gap < 0.02), "{fixture} {} subgroups {subgroups}: token {at} is another, {gap:?} less likely", lane.name());
+                let gap = likeliest
+                    .iter()
+                    .find(|one| one.id == drafted.tokens[at])
+                    .map(|one| likeliest[0].logprob - one.logprob);
+                assert!(
+                    gap.is_some_and(|gap| gap < 0.02),
+                    "{fixture} {} subgroups {subgroups}: token {at} is another, {gap:?} less likely",
+                    lane.name()
+                );
             }
             drafts += drafted.drafted_tokens;
         }
@@ -96,8 +104,13 @@ fn drafts_keep_seeds_limits_stops_and_chunks() {
     let _cpu = on_cpu();
     let mut engine = load("gguf-q8_0", &exact());
     for seed in 0..12 {
-        let sampled =
-            Request { temperature: 0.7, seed: Some(u64::from(seed)), top_k: 4 * (seed % 3), top_p: [1.0, 0.8][seed as usize % 2], ..ask(1 + 9 * seed, seed) };
+        let sampled = Request {
+            temperature: 0.7,
+            seed: Some(u64::from(seed)),
+            top_k: 4 * (seed % 3),
+            top_p: [1.0, 0.8][seed as usize % 2],
+            ..ask(1 + 9 * seed, seed)
+        };
         let [alone, drafted] = both(&sampled).map(|request| run(&mut engine, &request));
         assert_eq!(alone.tokens, drafted.tokens, "{seed}");
         assert_eq!(drafted.finish_reason, FinishReason::Length);
@@ -108,11 +121,16 @@ fn drafts_keep_seeds_limits_stops_and_chunks() {
     let stop: String = whole.text[at..].chars().take(3).collect();
     for request in both(&Request { stop: vec![stop.clone()], ..ask(60, 1) }) {
         let ended = run(&mut engine, &request);
-        assert_eq!((ended.finish_reason, ended.text.as_str()), (FinishReason::Stop, &whole.text[..whole.text.find(&stop).expect("it is in there")]));
+        assert_eq!(
+            (ended.finish_reason, ended.text.as_str()),
+            (FinishReason::Stop, &whole.text[..whole.text.find(&stop).expect("it is in there")])
+        );
         // Cache entries of rejected rows have no effect on a later turn.
         let again = Request {
             reuse: true,
-            prompt: Prompt::Tokens([&(0..40).map(|i| 3 + (i * i + 1) % 7 + 1).collect::<Vec<_>>()[..], &whole.tokens[..20]].concat()),
+            prompt: Prompt::Tokens(
+                [&(0..40).map(|i| 3 + (i * i + 1) % 7 + 1).collect::<Vec<_>>()[..], &whole.tokens[..20]].concat(),
+            ),
             ..ask(30, 1)
         };
         assert_eq!(run(&mut engine, &again).tokens, whole.tokens[20..50]);
@@ -124,8 +142,10 @@ fn drafts_keep_seeds_limits_stops_and_chunks() {
     }
     // The cache grows on the way, and the context ends.
     for kv in [Kv::F32, Kv::F16, Kv::Q8] {
-        let mut small = load("gguf-q8_0", &LoadOptions { context: Some(160), cache_start: Some(64), kv: Some(kv), ..exact() });
-        let [alone, drafted] = both(&Request { max_tokens: None, ..ask(0, 2) }).map(|request| run(&mut small, &request));
+        let mut small =
+            load("gguf-q8_0", &LoadOptions { context: Some(160), cache_start: Some(64), kv: Some(kv), ..exact() });
+        let [alone, drafted] =
+            both(&Request { max_tokens: None, ..ask(0, 2) }).map(|request| run(&mut small, &request));
         assert_eq!((alone.tokens.len(), &alone.tokens), (120, &drafted.tokens), "{kv:?}");
     }
 }
@@ -138,7 +158,12 @@ fn forty_prompts_have_the_texts_that_they_have_without_drafts() {
     let (mut drafted, mut accepted) = (0, 0);
     for n in 0..40_u32 {
         let tokens = (0..8 + n % 32).map(|i| 3 + (i * i * n + 7 * n) % (3 + n % 60)).collect();
-        let asked = Request { prompt: Prompt::Tokens(tokens), temperature: [0.0, 0.6, 1.2][n as usize % 3], seed: Some(u64::from(n)), ..ask(16 + n % 24, 0) };
+        let asked = Request {
+            prompt: Prompt::Tokens(tokens),
+            temperature: [0.0, 0.6, 1.2][n as usize % 3],
+            seed: Some(u64::from(n)),
+            ..ask(16 + n % 24, 0)
+        };
         let texts = engines.each_mut().map(|(engine, speculate)| {
             let asked = Request { speculate: *speculate, ..asked.clone() };
             if n % 3 == 1 {

@@ -30,7 +30,8 @@ use crate::device_lost::disturbed;
 const WIDTH: usize = 64;
 const VOCAB: usize = 301;
 const WINDOW: usize = 16;
-const LAYERS: [&str; 6] = ["full_attention", "running_sum", "sliding_attention", "running_sum", "shared_attention", "sliding_attention"];
+const LAYERS: [&str; 6] =
+    ["full_attention", "running_sum", "sliding_attention", "running_sum", "shared_attention", "sliding_attention"];
 
 /// The toy's files, in memory: random weights, and the tokenizer of another fixture.
 fn files() -> Files {
@@ -50,13 +51,18 @@ fn files() -> Files {
         for unread in ["attention_bias", "mlp_bias"] {
             config.as_object_mut().unwrap().remove(unread);
         }
-        let mut files = BTreeMap::from([("config.json", serde_json::to_vec(&config).unwrap()), ("model.safetensors", weights())]);
+        let mut files =
+            BTreeMap::from([("config.json", serde_json::to_vec(&config).unwrap()), ("model.safetensors", weights())]);
         for name in ["tokenizer.json", "tokenizer_config.json", "generation_config.json"] {
             files.insert(name, std::fs::read(fixture.join(name)).unwrap());
         }
         files
     });
-    MADE.iter().map(|(name, bytes)| ((*name).to_owned(), Rc::new(MemorySource::new(*name, bytes.clone())) as Rc<dyn ByteSource>)).collect()
+    MADE.iter()
+        .map(|(name, bytes)| {
+            ((*name).to_owned(), Rc::new(MemorySource::new(*name, bytes.clone())) as Rc<dyn ByteSource>)
+        })
+        .collect()
 }
 
 fn weights() -> Vec<u8> {
@@ -99,7 +105,8 @@ fn weights() -> Vec<u8> {
     }
     add("model.norm.weight".into(), vec![WIDTH]);
     add("lm_head.weight".into(), vec![VOCAB, WIDTH]);
-    let views = tensors.iter().map(|(name, shape, values)| (name, TensorView::new(Dtype::F32, shape.clone(), values).unwrap()));
+    let views =
+        tensors.iter().map(|(name, shape, values)| (name, TensorView::new(Dtype::F32, shape.clone(), values).unwrap()));
     serialize(views, None).unwrap()
 }
 
@@ -130,7 +137,14 @@ fn load(options: &LoadOptions) -> Engine {
 }
 
 fn exact(chunk: Option<u32>) -> LoadOptions {
-    LoadOptions { lane: Lane::Exact, chunk, prefill_rows: Some(24), cache_start: Some(64), faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() }, ..LoadOptions::default() }
+    LoadOptions {
+        lane: Lane::Exact,
+        chunk,
+        prefill_rows: Some(24),
+        cache_start: Some(64),
+        faults: Faults { loss_interval_ms: Some(0.0), ..Faults::default() },
+        ..LoadOptions::default()
+    }
 }
 
 fn ids(n: usize, seed: u32) -> Vec<u32> {
@@ -138,7 +152,12 @@ fn ids(n: usize, seed: u32) -> Vec<u32> {
 }
 
 fn ask(prompt: &[u32], n: u32) -> Request {
-    Request { ignore_eos: true, max_tokens: Some(n), logprobs: Some(3), ..Request::new(Prompt::Tokens(prompt.to_vec())) }
+    Request {
+        ignore_eos: true,
+        max_tokens: Some(n),
+        logprobs: Some(3),
+        ..Request::new(Prompt::Tokens(prompt.to_vec()))
+    }
 }
 
 /// The answer of an engine that has read nothing before.
@@ -191,7 +210,13 @@ fn a_step_too_many_is_seen() {
     let first = |g: &Generation| g.logprobs.as_ref().unwrap()[0].top.clone();
     assert_ne!(first(&once), first(&twice));
     let engine = load(&exact(None));
-    let kinds: Vec<_> = engine.info().plan.iter().filter(|row| row.pass == "decode" && row.step.starts_with("blk.")).map(|row| row.kernel).collect();
+    let kinds: Vec<_> = engine
+        .info()
+        .plan
+        .iter()
+        .filter(|row| row.pass == "decode" && row.step.starts_with("blk."))
+        .map(|row| row.kernel)
+        .collect();
     assert_eq!(kinds.iter().filter(|kernel| **kernel == "running_sum").count(), 2, "{kinds:?}");
     assert_eq!(kinds.iter().filter(|kernel| **kernel == "attention").count(), 4, "{kinds:?}");
 }
@@ -222,7 +247,10 @@ fn turns(turns: &[(usize, Option<u32>)]) {
         assert_fresh(&result, &second, "a second turn");
         // Regenerated: a checkpoint lies at the prompt's end, with its logits.
         let again = run(&mut engine, &ask(&second, 20));
-        assert_eq!((again.cached_tokens, &again.tokens, &again.logprobs), (second.len(), &result.tokens, &result.logprobs));
+        assert_eq!(
+            (again.cached_tokens, &again.tokens, &again.logprobs),
+            (second.len(), &result.tokens, &result.logprobs)
+        );
         assert_fresh(&again, &second, "regenerated");
         // An earlier turn, regenerated.
         let again = run(&mut engine, &ask(&prompt, 20));
@@ -252,7 +280,11 @@ fn beyond_the_end(chunks: &[u32], stops: &[usize]) {
         for stop_at in stops.iter().copied() {
             let mut engine = load(&exact(Some(chunk)));
             let part = ended_after(&mut engine, &ask(&prompt, 60), stop_at);
-            assert!(part.finish_reason == FinishReason::Abort && part.tokens.len() >= stop_at && part.tokens == whole.tokens[..part.tokens.len()]);
+            assert!(
+                part.finish_reason == FinishReason::Abort
+                    && part.tokens.len() >= stop_at
+                    && part.tokens == whole.tokens[..part.tokens.len()]
+            );
             let next = [&prompt[..], &part.tokens, &ids(5, 4)].concat();
             let result = run(&mut engine, &ask(&next, 12));
             assert_fresh(&result, &next, &format!("chunk {chunk}, ended after {stop_at}"));
@@ -287,7 +319,11 @@ fn what_was_refused_memory_is_as_if_it_had_not_been_asked_for() {
             if let Ok(result) = refused(&mut engine, Refuse { after: n, once: false, late }, &penalty) {
                 break result;
             }
-            assert_fresh(&run(&mut engine, &ask(&prompt, 10)), &prompt, &format!("after buffer {n} was refused, late: {late}"));
+            assert_fresh(
+                &run(&mut engine, &ask(&prompt, 10)),
+                &prompt,
+                &format!("after buffer {n} was refused, late: {late}"),
+            );
             n += 1;
         };
         assert!(n > 0, "penalties need buffers");
@@ -399,7 +435,10 @@ fn a_cache_that_grows_takes_no_more_than_its_plan() {
     let growing = before.spare - 5 * before.kv_full;
     assert!(growing > 0 && growing < before.kv / 2, "{growing}");
     // The memory before without the cache, the grown cache, and tables and activations of more positions.
-    let planned = before.total - before.kv + before.kv_full + growing + (after.weights + after.activations - before.weights - before.activations);
+    let planned = before.total - before.kv
+        + before.kv_full
+        + growing
+        + (after.weights + after.activations - before.weights - before.activations);
     assert!(peak <= planned && peak > after.total, "{peak} of {planned} bytes, {} afterwards", after.total);
     MODEL.set("toy");
     move_in_stages_of(None);
@@ -421,7 +460,12 @@ fn in_turns() {
             let known = chat.len() - 9;
             let result = run(&mut engine, &ask(chat, 12));
             assert_fresh(&result, chat, &format!("round {round}"));
-            assert!(round == 0 || result.cached_tokens >= known - 1, "{}, round {round}: {} of {known}", MODEL.get(), result.cached_tokens);
+            assert!(
+                round == 0 || result.cached_tokens >= known - 1,
+                "{}, round {round}: {} of {known}",
+                MODEL.get(),
+                result.cached_tokens
+            );
             chat.extend(result.tokens);
             chat.extend(ids(9, 30 + round));
         }
@@ -491,7 +535,10 @@ fn stop_texts(most: usize) {
     let texts: Vec<&str> = whole.logprobs.as_ref().unwrap().iter().map(|token| token.token.text.as_str()).collect();
     // Tokens with a whole text that no earlier token contains.
     let plain = |i: &usize| {
-        whole.text.contains(texts[*i]) && texts[*i].is_ascii() && !texts[*i].trim().is_empty() && !texts[..*i].iter().any(|text| text.contains(texts[*i]))
+        whole.text.contains(texts[*i])
+            && texts[*i].is_ascii()
+            && !texts[*i].trim().is_empty()
+            && !texts[..*i].iter().any(|text| text.contains(texts[*i]))
     };
     let places: Vec<usize> = (3..40).filter(plain).take(most).collect();
     assert!(places.len() >= most.min(2), "{texts:?}");
@@ -532,7 +579,11 @@ fn forks(options: &LoadOptions) {
         for (id, text) in forks.iter().zip(&mut texts) {
             let result = ended_after(&mut engine, &Request { conversation: *id, ..ask(text, 40) }, 21);
             assert_fresh(&result, text, &format!("fork {id}, round {round}"));
-            assert!(result.cached_tokens > 0 && (round == 0 || result.cached_tokens >= text.len() - 10), "{}", result.cached_tokens);
+            assert!(
+                result.cached_tokens > 0 && (round == 0 || result.cached_tokens >= text.len() - 10),
+                "{}",
+                result.cached_tokens
+            );
             text.extend(result.tokens);
             text.extend(ids(5, 20));
         }
@@ -608,7 +659,11 @@ fn lost(chunks: &[u32], losses: &[usize]) {
         let whole = run(&mut engine, &Request { reuse: false, ..ask(&prompt, 50) });
         for at in losses.iter().copied() {
             let result = disturbed(&mut engine, &Request { reuse: false, ..ask(&prompt, 50) }, &[at]).unwrap();
-            assert_eq!((&result.tokens, &result.logprobs), (&whole.tokens, &whole.logprobs), "chunk {chunk}, lost at {at}: to the last bit");
+            assert_eq!(
+                (&result.tokens, &result.logprobs),
+                (&whole.tokens, &whole.logprobs),
+                "chunk {chunk}, lost at {at}: to the last bit"
+            );
         }
         // Device loss between two turns, of which the first was ended by its caller.
         let part = ended_after(&mut engine, &Request { reuse: false, ..ask(&prompt, 50) }, 10);
@@ -640,7 +695,9 @@ fn what_measures_leaves_no_trace() {
 /// Other lanes' answers differ from the exact lane's: each must agree with itself.
 #[test]
 fn every_lane_remembers_the_same() {
-    for options in [LoadOptions { lane: Lane::Fast, ..exact(Some(16)) }, LoadOptions { kv: Some(Kv::Q8), ..exact(Some(16)) }] {
+    for options in
+        [LoadOptions { lane: Lane::Fast, ..exact(Some(16)) }, LoadOptions { kv: Some(Kv::Q8), ..exact(Some(16)) }]
+    {
         let mut engine = load(&options);
         let prompt = ids(40, 3);
         let part = ended_after(&mut engine, &ask(&prompt, 60), 10);
@@ -649,7 +706,9 @@ fn every_lane_remembers_the_same() {
         let mut other = load(&options);
         let expected = run(&mut other, &ask(&next, 6));
         // A pass and a step round differently.
-        let near = |a: &Generation, b: &Generation| (a.logprobs.as_ref().unwrap()[0].token.logprob - b.logprobs.as_ref().unwrap()[0].token.logprob).abs();
+        let near = |a: &Generation, b: &Generation| {
+            (a.logprobs.as_ref().unwrap()[0].token.logprob - b.logprobs.as_ref().unwrap()[0].token.logprob).abs()
+        };
         assert!(near(&result, &expected) < 0.1, "{}", near(&result, &expected));
     }
 }

@@ -30,19 +30,21 @@ fn every_case_renders_as_in_transformers() {
                 special.insert(key.to_owned(), text.to_owned());
             }
         }
-        let result = ChatTemplate::new(&TemplateSource::single(case["template"].as_str().unwrap()), special).and_then(|t| {
-            t.with_now(time(case["now"].as_str().unwrap())).render(
-                &case["messages"],
-                Some(&case["tools"]),
-                case["extra"].as_object().unwrap(),
-                case["add_generation_prompt"].as_bool().unwrap(),
-            )
-        });
-        let outcome = match (&result, case.get("rendered").and_then(Value::as_str), case.get("error").and_then(Value::as_str)) {
-            (Ok(text), Some(expected), _) => text == expected,
-            (Err(e), _, Some(expected)) => e.code() == "TEMPLATE" && e.message().ends_with(expected),
-            _ => false,
-        };
+        let result =
+            ChatTemplate::new(&TemplateSource::single(case["template"].as_str().unwrap()), special).and_then(|t| {
+                t.with_now(time(case["now"].as_str().unwrap())).render(
+                    &case["messages"],
+                    Some(&case["tools"]),
+                    case["extra"].as_object().unwrap(),
+                    case["add_generation_prompt"].as_bool().unwrap(),
+                )
+            });
+        let outcome =
+            match (&result, case.get("rendered").and_then(Value::as_str), case.get("error").and_then(Value::as_str)) {
+                (Ok(text), Some(expected), _) => text == expected,
+                (Err(e), _, Some(expected)) => e.code() == "TEMPLATE" && e.message().ends_with(expected),
+                _ => false,
+            };
         if !outcome {
             failures.push(format!("{name}\n  got {result:?}\n  not {:?}{:?}", case.get("rendered"), case.get("error")));
         }
@@ -70,7 +72,10 @@ fn what_one_filter_or_method_would_make_too_long_is_refused() {
         let (rendered, seconds) = worked(|| render(&format!("{{% set n = 100000 %}}\n{{{{ {expression} }}}}")));
         let error = rendered.unwrap_err();
         assert_eq!(error.code(), "TEMPLATE", "{expression}");
-        assert!(error.message().contains("line 2") && error.message().contains("would make more than"), "{expression}: {error}");
+        assert!(
+            error.message().contains("line 2") && error.message().contains("would make more than"),
+            "{expression}: {error}"
+        );
         assert!(seconds < 1.0, "{expression} took {seconds} s");
     }
     for (expression, expected) in [
@@ -92,9 +97,15 @@ fn what_one_filter_or_method_would_make_too_long_is_refused() {
 #[test]
 fn memory_and_time_are_bounded_beside_instructions() {
     let twice = |start: &str, step: &str| {
-        format!("{{% set ns = namespace(s={start}) %}}\n{{% for i in range(60) %}}{{% set ns.s = {step} %}}{{% endfor %}}{{{{ ns.s|length }}}}")
+        format!(
+            "{{% set ns = namespace(s={start}) %}}\n{{% for i in range(60) %}}{{% set ns.s = {step} %}}{{% endfor %}}{{{{ ns.s|length }}}}"
+        )
     };
-    let often = |work: &str| format!("{{% set n = 10000000 %}}{{% set s = 'x' * n %}}\n{{% for i in range(90000) %}}{{% set t = {work} %}}{{% endfor %}}");
+    let often = |work: &str| {
+        format!(
+            "{{% set n = 10000000 %}}{{% set s = 'x' * n %}}\n{{% for i in range(90000) %}}{{% set t = {work} %}}{{% endfor %}}"
+        )
+    };
     for text in [
         twice("'x'", "ns.s ~ ns.s"),
         twice("'x'", "ns.s + ns.s"),
@@ -232,12 +243,21 @@ fn content_beside_calls_is_what_the_template_takes() {
         ("fails at null and at none", "{{ '' + m.content }}", ["", "", "x"]),
         ("prints None", "{{ m.content }}", ["", "", "x"]),
         ("prints null", "{{ m.content if m.content is string else m.content | tojson }}", ["", "", "x"]),
-        ("tells null apart", "{% if m.content is none %}nothing{% else %}{{ m['content'] | trim }}{% endif %}", ["nothing", "", "x"]),
-        ("refuses an empty one", "{% if m.content == '' %}{{ raise_exception('empty') }}{% endif %}{{ m.content or '' }}", ["", "", "x"]),
+        (
+            "tells null apart",
+            "{% if m.content is none %}nothing{% else %}{{ m['content'] | trim }}{% endif %}",
+            ["nothing", "", "x"],
+        ),
+        (
+            "refuses an empty one",
+            "{% if m.content == '' %}{{ raise_exception('empty') }}{% endif %}{{ m.content or '' }}",
+            ["", "", "x"],
+        ),
         ("asks for it", "{% if 'content' in m %}{{ '' + m.content }}{% else %}absent{% endif %}", ["", "absent", "x"]),
     ];
     for (name, body, expected) in cases {
-        let text = format!("{{% for m in messages %}}{{% if m.role == 'assistant' %}}[{body}]{{% endif %}}{{% endfor %}}");
+        let text =
+            format!("{{% for m in messages %}}{{% if m.role == 'assistant' %}}[{body}]{{% endif %}}{{% endfor %}}");
         let template = template(&text).unwrap();
         for (content, expected) in [null.clone(), None, Some(json!("x"))].into_iter().zip(expected) {
             let rendered = template.render(&turn(content.clone(), json!({})), Some(&json!([])), &Map::new(), true);
@@ -250,16 +270,27 @@ fn content_beside_calls_is_what_the_template_takes() {
 fn arguments_are_what_the_template_takes() {
     let cases = [
         ("an object", "{{ c.arguments | tojson }}", [r#"{"a": 1, "b": "é"}"#, r#"{"a": 1, "b": "é"}"#]),
-        ("items of an object", "{% for k, v in c.arguments.items() %}{{ k }}={{ v }};{% endfor %}", ["a=1;b=é;", "a=1;b=é;"]),
+        (
+            "items of an object",
+            "{% for k, v in c.arguments.items() %}{{ k }}={{ v }};{% endfor %}",
+            ["a=1;b=é;", "a=1;b=é;"],
+        ),
         ("JSON", "{{ '' + c.arguments }}", [r#"{"a": 1, "b": "é"}"#, r#"{"a":1,"b":"é"}"#]),
-        ("both", "{{ c.arguments if c.arguments is string else c.arguments | tojson }}", [r#"{"a": 1, "b": "é"}"#, r#"{"a":1,"b":"é"}"#]),
+        (
+            "both",
+            "{{ c.arguments if c.arguments is string else c.arguments | tojson }}",
+            [r#"{"a": 1, "b": "é"}"#, r#"{"a":1,"b":"é"}"#],
+        ),
     ];
     for (name, body, expected) in cases {
-        let text = format!("{{% for m in messages %}}{{% if m.tool_calls %}}{{% set c = m.tool_calls[0].function %}}{body}{{% endif %}}{{% endfor %}}");
+        let text = format!(
+            "{{% for m in messages %}}{{% if m.tool_calls %}}{{% set c = m.tool_calls[0].function %}}{body}{{% endif %}}{{% endfor %}}"
+        );
         let template = template(&text).unwrap();
         let given = [json!({ "a": 1, "b": "é" }), json!(r#"{"a":1,"b":"é"}"#)];
         for (arguments, expected) in given.into_iter().zip(expected) {
-            let rendered = template.render(&turn(Some(json!("")), arguments.clone()), Some(&json!([])), &Map::new(), true);
+            let rendered =
+                template.render(&turn(Some(json!("")), arguments.clone()), Some(&json!([])), &Map::new(), true);
             assert_eq!(outcome(rendered), expected, "{name}: {arguments}");
         }
     }
@@ -287,7 +318,8 @@ fn no_tools_are_none_or_undefined_as_the_template_takes_it() {
 fn thoughts_have_the_name_that_the_template_asks_for() {
     let messages = |content: &str, calls: Value| json!([{ "role": "assistant", "reasoning_content": "hm", "content": content, "tool_calls": calls }]);
     let calls = json!([{ "type": "function", "function": { "name": "add", "arguments": {} } }]);
-    let render = |text: &str, messages: &Value| template(text).unwrap().render(messages, None, &Map::new(), true).unwrap();
+    let render =
+        |text: &str, messages: &Value| template(text).unwrap().render(messages, None, &Map::new(), true).unwrap();
     let text = "{% for m in messages %}{{ m['thinking'] }}/{{ m.content }}{% endfor %}";
     assert_eq!(render(text, &messages("x", json!([]))), "hm/x");
     assert_eq!(render(text, &messages("", calls.clone())), "hm/");
@@ -314,7 +346,8 @@ fn expressions_at_random_are_as_in_jinja() {
     for case in &lines[1..] {
         let expression = case["expression"].as_str().unwrap();
         let source = TemplateSource::single(format!("{{{{ {expression} }}}}"));
-        let ours = ChatTemplate::new(&source, SpecialTokens::new()).and_then(|template| template.render(&json!([]), None, variables, false));
+        let ours = ChatTemplate::new(&source, SpecialTokens::new())
+            .and_then(|template| template.render(&json!([]), None, variables, false));
         match (ours, case["rendered"].as_str()) {
             (Ok(ours), Some(theirs)) if ours == theirs => (),
             (Err(_), None) => (),
@@ -323,5 +356,11 @@ fn expressions_at_random_are_as_in_jinja() {
         }
     }
     assert!(differ.is_empty(), "{} of {} differ:\n{}", differ.len(), lines.len(), differ.join("\n"));
-    assert!(refused.len() * 100 <= lines.len(), "{} of {} are refused:\n{}", refused.len(), lines.len(), refused.join("\n"));
+    assert!(
+        refused.len() * 100 <= lines.len(),
+        "{} of {} are refused:\n{}",
+        refused.len(),
+        lines.len(),
+        refused.join("\n")
+    );
 }

@@ -8,15 +8,38 @@ use sha2::{Digest, Sha256};
 use crate::builder::{ARRAY, BOOL, F32, Gguf, U32, array, strings};
 use crate::common::{bytes, json_lines, open, tiny_safetensors};
 
-const KINDS: [&str; 14] =
-    ["gpt2", "llama-bpe", "qwen2", "smollm", "gpt-4o", "tekken", "dbrx", "stablelm2", "refact", "spm", "gemma", "unigram", "xlm", "word-piece"];
+const KINDS: [&str; 14] = [
+    "gpt2",
+    "llama-bpe",
+    "qwen2",
+    "smollm",
+    "gpt-4o",
+    "tekken",
+    "dbrx",
+    "stablelm2",
+    "refact",
+    "spm",
+    "gemma",
+    "unigram",
+    "xlm",
+    "word-piece",
+];
 
 fn folder(kind: &str) -> Checkpoint {
-    folder_with(bytes(&format!("tokenizer/{kind}/tokenizer.json")), bytes(&format!("tokenizer/{kind}/tokenizer_config.json")), b"{}".to_vec())
+    folder_with(
+        bytes(&format!("tokenizer/{kind}/tokenizer.json")),
+        bytes(&format!("tokenizer/{kind}/tokenizer_config.json")),
+        b"{}".to_vec(),
+    )
 }
 
 fn folder_with(tokenizer: Vec<u8>, tokenizer_config: Vec<u8>, config: Vec<u8>) -> Checkpoint {
-    let list = [("config.json", config), ("tokenizer.json", tokenizer), ("tokenizer_config.json", tokenizer_config), ("model.safetensors", tiny_safetensors())];
+    let list = [
+        ("config.json", config),
+        ("tokenizer.json", tokenizer),
+        ("tokenizer_config.json", tokenizer_config),
+        ("model.safetensors", tiny_safetensors()),
+    ];
     open(list.map(|(name, bytes)| (name.to_owned(), bytes))).unwrap()
 }
 
@@ -26,7 +49,10 @@ fn gguf(kind: &str) -> Checkpoint {
 
 /// Both forms of a tokenizer, with a name for messages.
 fn both(kind: &str) -> [(String, Tokenizer); 2] {
-    [(format!("{kind} from tokenizer.json"), Tokenizer::open(&folder(kind)).unwrap()), (format!("{kind} from GGUF"), Tokenizer::open(&gguf(kind)).unwrap())]
+    [
+        (format!("{kind} from tokenizer.json"), Tokenizer::open(&folder(kind)).unwrap()),
+        (format!("{kind} from GGUF"), Tokenizer::open(&gguf(kind)).unwrap()),
+    ]
 }
 
 fn ids(case: &Value) -> Vec<u32> {
@@ -70,9 +96,12 @@ fn encodes_ten_thousand_lines_as_python_does() {
         assert_eq!(expected.len(), 100);
         for (name, tokenizer) in both(kind) {
             for (i, (chunk, expected)) in lines.chunks(100).zip(&expected).enumerate() {
-                let ids = |line: &&str| tokenizer.encode(line, false).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+                let ids = |line: &&str| {
+                    tokenizer.encode(line, false).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+                };
                 let text = chunk.iter().map(ids).collect::<Vec<_>>().join("\n");
-                let hash: String = Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+                let hash: String =
+                    Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
                 if hash != *expected {
                     failures.push(format!("{name}: lines {} to {} differ", 100 * i + 1, 100 * i + 100));
                 }
@@ -94,7 +123,9 @@ fn decodes_as_python_does_at_once_and_as_a_stream() {
                     let at_once = tokenizer.decode(&ids, !special).unwrap();
                     let stream = streamed(&tokenizer, &ids, special).concat();
                     if at_once != expected || stream != expected {
-                        failures.push(format!("{name}, {field}: {ids:?}\n  at once {at_once:?}\n  stream {stream:?}\n  not {expected:?}"));
+                        failures.push(format!(
+                            "{name}, {field}: {ids:?}\n  at once {at_once:?}\n  stream {stream:?}\n  not {expected:?}"
+                        ));
                     }
                 }
             }
@@ -138,7 +169,11 @@ fn random_tokens_stream_as_they_decode() {
                         ((state >> 33) % tokenizer.vocab_size() as u64) as u32
                     })
                     .collect();
-                assert_eq!(streamed(&tokenizer, &ids, false).concat(), tokenizer.decode(&ids, true).unwrap(), "{name}: {ids:?}");
+                assert_eq!(
+                    streamed(&tokenizer, &ids, false).concat(),
+                    tokenizer.decode(&ids, true).unwrap(),
+                    "{name}: {ids:?}"
+                );
             }
         }
     }
@@ -170,7 +205,8 @@ fn turn_ends_stop_a_chat_model() {
     }
     // config.json may hold a number or a list, and generation ends at all of them.
     let json = bytes("tokenizer/smollm/tokenizer.json");
-    let tokenizer = Tokenizer::open(&folder_with(json.clone(), b"{}".to_vec(), br#"{"eos_token_id":[5,479,5]}"#.to_vec())).unwrap();
+    let tokenizer =
+        Tokenizer::open(&folder_with(json.clone(), b"{}".to_vec(), br#"{"eos_token_id":[5,479,5]}"#.to_vec())).unwrap();
     assert_eq!(tokenizer.eos_ids(), [5, 479]);
     let error = Tokenizer::open(&folder_with(json, b"{}".to_vec(), br#"{"eos_token_id":"x"}"#.to_vec())).err().unwrap();
     assert!(error.message().contains("eos_token_id"), "{error}");
@@ -183,7 +219,11 @@ fn an_answer_of_several_messages_is_read_to_its_end() {
     let file = |kinds: [i32; 6], template: &str| {
         let kinds = array(5, 6, &kinds.map(i32::to_le_bytes).concat());
         let file = Gguf::default().text("tokenizer.ggml.model", "gemma4").text("tokenizer.chat_template", template);
-        let file = file.pair("tokenizer.ggml.tokens", ARRAY, &strings(&tokens)).pair("tokenizer.ggml.merges", ARRAY, &strings(&[]));
+        let file = file.pair("tokenizer.ggml.tokens", ARRAY, &strings(&tokens)).pair(
+            "tokenizer.ggml.merges",
+            ARRAY,
+            &strings(&[]),
+        );
         open_small(file.pair("tokenizer.ggml.token_type", ARRAY, &kinds).u32("tokenizer.ggml.bos_token_id", 1)).unwrap()
     };
     assert_eq!(file([2, 1, 3, 3, 3, 4], "<|end|><|return|><|call|>").eos_ids(), [3, 4]);
@@ -247,10 +287,18 @@ fn a_bad_tokenizer_json_is_an_error_not_a_panic() {
         ("vocab", Box::new(|j| j["model"]["vocab"] = json!(7))),
         ("added token", Box::new(|j| j["added_tokens"][0]["id"] = json!(4000))),
         ("token id", Box::new(|j| j["model"]["vocab"]["!"] = json!(4_000_000_000u32))),
-        ("CTC", Box::new(|j| j["decoder"] = json!({"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": true}))),
+        (
+            "CTC",
+            Box::new(|j| {
+                j["decoder"] =
+                    json!({"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": true})
+            }),
+        ),
         (
             "the table of normalization",
-            Box::new(|j| j["normalizer"] = json!({"type": "Sequence", "normalizers": [{"type": "Precompiled", "precompiled_charsmap": "AAAA"}]})),
+            Box::new(|j| {
+                j["normalizer"] = json!({"type": "Sequence", "normalizers": [{"type": "Precompiled", "precompiled_charsmap": "AAAA"}]})
+            }),
         ),
         ("continuing_subword_prefix", Box::new(|j| j["model"]["continuing_subword_prefix"] = json!("##########"))),
     ];
@@ -294,7 +342,11 @@ fn streams_follow_every_decoder_that_is_accepted() {
         for text in texts {
             let ids = tokenizer.encode(text, true).unwrap();
             for special in [true, false] {
-                assert_eq!(streamed(&tokenizer, &ids, special).concat(), tokenizer.decode(&ids, !special).unwrap(), "{decoder}: {text:?}");
+                assert_eq!(
+                    streamed(&tokenizer, &ids, special).concat(),
+                    tokenizer.decode(&ids, !special).unwrap(),
+                    "{decoder}: {text:?}"
+                );
             }
         }
     }
@@ -304,7 +356,11 @@ fn streams_follow_every_decoder_that_is_accepted() {
         json!({"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 0, "stop": 1}]}),
     ];
     for decoder in refused {
-        assert_eq!(changed("spm", |j| j["decoder"] = decoder.clone()).err().unwrap().code(), "UNSUPPORTED_MODEL", "{decoder}");
+        assert_eq!(
+            changed("spm", |j| j["decoder"] = decoder.clone()).err().unwrap().code(),
+            "UNSUPPORTED_MODEL",
+            "{decoder}"
+        );
     }
 }
 
@@ -323,7 +379,8 @@ fn gemma_4s_metadata_encodes_as_its_tokenizer_json() {
     let json: Value = serde_json::from_slice(&bytes("tokenizer/gemma/tokenizer.json")).unwrap();
     let vocabulary = json["model"]["vocab"].as_object().unwrap();
     let added = json["added_tokens"].as_array().unwrap();
-    let mut tokens: Vec<(u64, &str)> = vocabulary.iter().map(|(token, id)| (id.as_u64().unwrap(), token.as_str())).collect();
+    let mut tokens: Vec<(u64, &str)> =
+        vocabulary.iter().map(|(token, id)| (id.as_u64().unwrap(), token.as_str())).collect();
     let of_added = added.iter().map(|token| (token["id"].as_u64().unwrap(), token["content"].as_str().unwrap()));
     tokens.extend(of_added.filter(|(_, text)| !vocabulary.contains_key(*text)));
     tokens.sort_unstable();
@@ -340,8 +397,12 @@ fn gemma_4s_metadata_encodes_as_its_tokenizer_json() {
         None => 1,
     };
     let kinds: Vec<u8> = tokens.iter().flat_map(|(_, text)| i32::to_le_bytes(kind(text))).collect();
-    let merges: Vec<String> =
-        json["model"]["merges"].as_array().unwrap().iter().map(|pair| format!("{} {}", pair[0].as_str().unwrap(), pair[1].as_str().unwrap())).collect();
+    let merges: Vec<String> = json["model"]["merges"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pair| format!("{} {}", pair[0].as_str().unwrap(), pair[1].as_str().unwrap()))
+        .collect();
     let id = |text: &str| tokens.iter().position(|(_, token)| *token == text).unwrap() as u32;
     let never = id("<pad>");
     let file = Gguf::default()
@@ -357,7 +418,11 @@ fn gemma_4s_metadata_encodes_as_its_tokenizer_json() {
     assert_eq!(tokenizer.suppressed_ids(), [never]);
     for case in json_lines("tokenizer/gemma/cases.jsonl") {
         let text = case["text"].as_str().unwrap();
-        assert_eq!(tokenizer.encode(text, case["add_special_tokens"].as_bool().unwrap()).unwrap(), ids(&case), "{text:?}");
+        assert_eq!(
+            tokenizer.encode(text, case["add_special_tokens"].as_bool().unwrap()).unwrap(),
+            ids(&case),
+            "{text:?}"
+        );
         assert_eq!(tokenizer.decode(&ids(&case), false).unwrap(), case["decoded"].as_str().unwrap());
     }
 }
@@ -367,8 +432,16 @@ fn small() -> Gguf {
     Gguf::default()
         .text("tokenizer.ggml.model", "llama")
         .pair("tokenizer.ggml.tokens", ARRAY, &strings(&["<unk>", "<s>", "</s>", "▁", "a", "b", "ab", "▁ab"]))
-        .pair("tokenizer.ggml.scores", ARRAY, &array(F32, 8, &[0f32, 0., 0., -3., -4., -5., -1., -2.].map(f32::to_le_bytes).concat()))
-        .pair("tokenizer.ggml.token_type", ARRAY, &array(5, 8, &[2i32, 3, 3, 1, 1, 1, 1, 1].map(i32::to_le_bytes).concat()))
+        .pair(
+            "tokenizer.ggml.scores",
+            ARRAY,
+            &array(F32, 8, &[0f32, 0., 0., -3., -4., -5., -1., -2.].map(f32::to_le_bytes).concat()),
+        )
+        .pair(
+            "tokenizer.ggml.token_type",
+            ARRAY,
+            &array(5, 8, &[2i32, 3, 3, 1, 1, 1, 1, 1].map(i32::to_le_bytes).concat()),
+        )
 }
 
 fn open_small(file: Gguf) -> millrace::Result<Tokenizer> {
@@ -385,7 +458,8 @@ fn sentence_piece_defaults_are_llamas() {
     assert_eq!(tokenizer.encode("a?b", false).unwrap(), [3, 4, 0, 5]);
     // Text after a special token gets the space too.
     assert_eq!(tokenizer.encode("ab</s>ab", false).unwrap(), [7, 2, 7]);
-    let plain = small().pair("tokenizer.ggml.add_space_prefix", BOOL, &[0]).pair("tokenizer.ggml.add_bos_token", BOOL, &[0]);
+    let plain =
+        small().pair("tokenizer.ggml.add_space_prefix", BOOL, &[0]).pair("tokenizer.ggml.add_bos_token", BOOL, &[0]);
     let tokenizer = open_small(plain.pair("tokenizer.ggml.add_eos_token", BOOL, &[1])).unwrap();
     assert_eq!(tokenizer.encode("ab", true).unwrap(), [6, 2]);
     assert_eq!(tokenizer.decode(&[7, 7], true).unwrap(), " ab ab");
@@ -412,18 +486,38 @@ fn gguf_metadata_that_does_not_fit_is_refused_by_key() {
         (tokens(&[]), "BAD_MODEL", &["tokenizer.ggml.tokens", "empty"]),
         (tokens(&["a", "b"]), "BAD_MODEL", &["tokenizer.ggml.token_type", "8", "2"]),
         (tokens(&["a", "a", "c", "d", "e", "f", "g", "h"]), "BAD_MODEL", &["0 and 1", "'a'"]),
-        (without("token_type").pair("tokenizer.ggml.token_type", ARRAY, &array(5, 8, &[9; 32])), "BAD_MODEL", &["token_type", "token 0"]),
-        (without("scores").pair("tokenizer.ggml.scores", ARRAY, &array(F32, 8, &[0xff; 32])), "TOKENIZER", &["score", "not a number"]),
+        (
+            without("token_type").pair("tokenizer.ggml.token_type", ARRAY, &array(5, 8, &[9; 32])),
+            "BAD_MODEL",
+            &["token_type", "token 0"],
+        ),
+        (
+            without("scores").pair("tokenizer.ggml.scores", ARRAY, &array(F32, 8, &[0xff; 32])),
+            "TOKENIZER",
+            &["score", "not a number"],
+        ),
         (bpe(small()), "BAD_MODEL", &["tokenizer.ggml.merges"]),
         (merges(&["ab"]), "BAD_MODEL", &["merge 0", "'ab'"]),
         (merges(&["a x"]), "BAD_MODEL", &["tokenizer.ggml.merges", "x"]),
         (merges(&["▁ab ▁ab"]), "BAD_MODEL", &["tokenizer.ggml.merges", "▁ab ▁ab"]),
         (merges(&["a b"]).text("tokenizer.ggml.pre", "klingon"), "UNSUPPORTED_MODEL", &["klingon", "tokenizer.json"]),
-        (merges(&["a b"]).pair("tokenizer.ggml.add_eos_token", BOOL, &[1]), "BAD_MODEL", &["add_eos_token", "eos_token_id"]),
-        (without("tokenizer.ggml.model").text("tokenizer.ggml.model", "bert"), "BAD_MODEL", &["tokenizer.ggml.tokens", "[UNK]"]),
+        (
+            merges(&["a b"]).pair("tokenizer.ggml.add_eos_token", BOOL, &[1]),
+            "BAD_MODEL",
+            &["add_eos_token", "eos_token_id"],
+        ),
+        (
+            without("tokenizer.ggml.model").text("tokenizer.ggml.model", "bert"),
+            "BAD_MODEL",
+            &["tokenizer.ggml.tokens", "[UNK]"],
+        ),
         (without("tokenizer.ggml.model").text("tokenizer.ggml.model", "rwkv"), "UNSUPPORTED_MODEL", &["rwkv"]),
         (
-            without("tokenizer.ggml.model").text("tokenizer.ggml.model", "t5").pair("tokenizer.ggml.precompiled_charsmap", ARRAY, &array(0, 1, &[0])),
+            without("tokenizer.ggml.model").text("tokenizer.ggml.model", "t5").pair(
+                "tokenizer.ggml.precompiled_charsmap",
+                ARRAY,
+                &array(0, 1, &[0]),
+            ),
             "TOKENIZER",
             &["precompiled_charsmap"],
         ),
@@ -441,8 +535,12 @@ fn gguf_metadata_that_does_not_fit_is_refused_by_key() {
 fn tools_choose_the_template_that_is_meant_for_them() {
     let named = json!({"chat_template": [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "{{ tools|length }} tools"}]});
     let hf = folder_with(bytes("tokenizer/gpt2/tokenizer.json"), serde_json::to_vec(&named).unwrap(), b"{}".to_vec());
-    let file = small().text("tokenizer.chat_template", "plain").text("tokenizer.chat_template.tool_use", "{{ tools|length }} tools");
-    let gguf = open([("m.gguf".to_owned(), file.pair("tokenizer.chat_templates", ARRAY, &strings(&["tool_use"])).build())]).unwrap();
+    let file = small()
+        .text("tokenizer.chat_template", "plain")
+        .text("tokenizer.chat_template.tool_use", "{{ tools|length }} tools");
+    let gguf =
+        open([("m.gguf".to_owned(), file.pair("tokenizer.chat_templates", ARRAY, &strings(&["tool_use"])).build())])
+            .unwrap();
     for checkpoint in [hf, gguf] {
         let template = ChatTemplate::open(&checkpoint, &Tokenizer::open(&checkpoint).unwrap()).unwrap();
         let render = |tools: Value| template.render(&json!([]), Some(&tools), &Default::default(), true).unwrap();
@@ -451,11 +549,13 @@ fn tools_choose_the_template_that_is_meant_for_them() {
         assert_eq!(render(json!(null)), "plain");
     }
     let only = json!({"chat_template": [{"name": "rag", "template": "x"}]});
-    let checkpoint = folder_with(bytes("tokenizer/gpt2/tokenizer.json"), serde_json::to_vec(&only).unwrap(), b"{}".to_vec());
+    let checkpoint =
+        folder_with(bytes("tokenizer/gpt2/tokenizer.json"), serde_json::to_vec(&only).unwrap(), b"{}".to_vec());
     let template = ChatTemplate::open(&checkpoint, &Tokenizer::open(&checkpoint).unwrap()).unwrap();
     let error = template.render(&json!([]), None, &Default::default(), true).unwrap_err();
     assert!(error.code() == "TEMPLATE" && error.message().contains("rag"), "{error}");
-    let wrong = folder_with(bytes("tokenizer/gpt2/tokenizer.json"), br#"{"chat_template": 7}"#.to_vec(), b"{}".to_vec());
+    let wrong =
+        folder_with(bytes("tokenizer/gpt2/tokenizer.json"), br#"{"chat_template": 7}"#.to_vec(), b"{}".to_vec());
     let error = Tokenizer::open(&wrong).err().unwrap();
     assert!(error.code() == "BAD_MODEL" && error.message().contains("tokenizer_config.json"), "{error}");
 }
@@ -468,8 +568,11 @@ fn the_box_models_two_forms_agree() {
     assert_eq!((hf.vocab_size(), gguf.vocab_size()), (4096, 4096));
     let end = gguf.token_id("<|im_end|>").unwrap();
     assert!(gguf.eos_ids().contains(&end));
-    let mut texts: Vec<String> =
-        KINDS.iter().flat_map(|kind| json_lines(&format!("tokenizer/{kind}/cases.jsonl"))).map(|case| case["text"].as_str().unwrap().to_owned()).collect();
+    let mut texts: Vec<String> = KINDS
+        .iter()
+        .flat_map(|kind| json_lines(&format!("tokenizer/{kind}/cases.jsonl")))
+        .map(|case| case["text"].as_str().unwrap().to_owned())
+        .collect();
     texts.extend((0..1000).map(|n| format!("<|im_start|>user\nWhat is {n} + {}?<|im_end|>\n", n * 7919 % 1000)));
     for text in texts {
         let ids = gguf.encode(&text, true).unwrap();
@@ -478,7 +581,9 @@ fn the_box_models_two_forms_agree() {
         assert_eq!(streamed(&gguf, &ids, true).concat(), text);
     }
     let template = ChatTemplate::open(&checkpoint, &gguf).unwrap();
-    let prompt = template.render(&json!([{"role": "user", "content": "What is 17 + 25?"}]), None, &Default::default(), true).unwrap();
+    let prompt = template
+        .render(&json!([{"role": "user", "content": "What is 17 + 25?"}]), None, &Default::default(), true)
+        .unwrap();
     assert!(prompt.ends_with("<|im_start|>assistant\n"), "{prompt:?}");
 }
 
@@ -495,7 +600,10 @@ fn the_box_models_held_out_conversations_become_the_references_tokens() {
         let answer = list(&case["reference_tokens"]);
         assert_eq!(streamed(&tokenizer, &answer, false).concat(), case["reference_text"].as_str().unwrap(), "{id}");
         let ends = |id: &u32| tokenizer.eos_ids().contains(id);
-        assert!(answer.last().is_some_and(ends) || answer.len() == 64, "{id} ends neither by a stop token nor by its length");
+        assert!(
+            answer.last().is_some_and(ends) || answer.len() == 64,
+            "{id} ends neither by a stop token nor by its length"
+        );
     }
 }
 
@@ -518,18 +626,29 @@ fn a_tokenizer_json_beside_a_gguf_file_says_how_texts_are_cut() {
         let error = Tokenizer::open(&lone).err().unwrap();
         assert!(error.message().contains("klingon") && error.message().contains("--tokenizer"), "{error}");
         let json = bytes(&format!("tokenizer/{kind}/tokenizer.json"));
-        let beside = open([("vocab.gguf".to_owned(), vocabulary.clone()), ("tokenizer.json".to_owned(), json.clone())]).unwrap();
+        let beside =
+            open([("vocab.gguf".to_owned(), vocabulary.clone()), ("tokenizer.json".to_owned(), json.clone())]).unwrap();
         let given = lone.with_tokenizer(Some(json));
         for tokenizer in [beside, given].map(|checkpoint| Tokenizer::open(&checkpoint).unwrap()) {
             for case in json_lines(&format!("tokenizer/{kind}/cases.jsonl")) {
-                let got = tokenizer.encode(case["text"].as_str().unwrap(), case["add_special_tokens"].as_bool().unwrap()).unwrap();
+                let got = tokenizer
+                    .encode(case["text"].as_str().unwrap(), case["add_special_tokens"].as_bool().unwrap())
+                    .unwrap();
                 assert_eq!(got, ids(&case), "{kind}: {}", case["text"]);
             }
             let own = Tokenizer::open(&gguf(kind)).unwrap();
-            assert_eq!((tokenizer.eos_ids(), tokenizer.bos_id(), tokenizer.special_tokens()), (own.eos_ids(), own.bos_id(), own.special_tokens()), "{kind}");
+            assert_eq!(
+                (tokenizer.eos_ids(), tokenizer.bos_id(), tokenizer.special_tokens()),
+                (own.eos_ids(), own.bos_id(), own.special_tokens()),
+                "{kind}"
+            );
         }
     }
-    let other = open([("vocab.gguf".to_owned(), unknown_pre("gpt2")), ("tokenizer.json".to_owned(), bytes("tokenizer/qwen2/tokenizer.json"))]).unwrap();
+    let other = open([
+        ("vocab.gguf".to_owned(), unknown_pre("gpt2")),
+        ("tokenizer.json".to_owned(), bytes("tokenizer/qwen2/tokenizer.json")),
+    ])
+    .unwrap();
     let error = Tokenizer::open(&other).err().unwrap();
     assert_eq!(error.code(), "TOKENIZER");
     assert!(error.message().contains("of another model"), "{error}");
@@ -554,6 +673,15 @@ fn special_tokens_outside_of_the_vocabulary_are_told_and_not_used() {
         }
     }
     let json = bytes("tokenizer/qwen2/tokenizer.json");
-    let tokenizer = Tokenizer::open(&folder_with(json, b"{}".to_vec(), br#"{"eos_token_id":[-1,9999999],"pad_token_id":-1}"#.to_vec())).unwrap();
-    assert!(tokenizer.warnings().len() == 1 && tokenizer.warnings()[0].contains("9999999"), "{:?}", tokenizer.warnings());
+    let tokenizer = Tokenizer::open(&folder_with(
+        json,
+        b"{}".to_vec(),
+        br#"{"eos_token_id":[-1,9999999],"pad_token_id":-1}"#.to_vec(),
+    ))
+    .unwrap();
+    assert!(
+        tokenizer.warnings().len() == 1 && tokenizer.warnings()[0].contains("9999999"),
+        "{:?}",
+        tokenizer.warnings()
+    );
 }

@@ -23,6 +23,7 @@ fn the_oldest_rust_that_is_promised_is_the_one_of_the_toolchain_file() {
 
 #[test]
 fn what_binds_has_the_version_of_wasm_bindgen() {
-    let version = |lock: &str, name: &str| between(&text(lock), &format!("name = \"{name}\"\nversion = \""), "\"").to_owned();
+    let version =
+        |lock: &str, name: &str| between(&text(lock), &format!("name = \"{name}\"\nversion = \""), "\"").to_owned();
     assert_eq!(version("scripts/bind/Cargo.lock", "wasm-bindgen-cli-support"), version("Cargo.lock", "wasm-bindgen"));
 }

@@ -20,7 +20,9 @@ fn what_is_measured_is_kept_and_the_plan_says_it() {
     let exact = LoadOptions { lane: Lane::Exact, ..LoadOptions::default() };
     let mut engine = load(&exact);
     // The logits of the decode steps that read a text: the variants add up the same sums in another order.
-    let scored = |engine: &mut Engine| run(engine, &Request { logits_from: Some(0), reuse: false, ..ask(1) }).all_logits.unwrap();
+    let scored = |engine: &mut Engine| {
+        run(engine, &Request { logits_from: Some(0), reuse: false, ..ask(1) }).all_logits.unwrap()
+    };
     let before = scored(&mut engine);
     let tuned = tune(&mut engine, UNHURRIED, &Cancel::new());
     assert!(tuned.measured >= 4 && tuned.left == 0, "{tuned:?}");
@@ -47,7 +49,11 @@ fn what_is_measured_is_kept_and_the_plan_says_it() {
     let mut again = load(&LoadOptions { tuning: Tuning::parse(&tuning.text()), ..exact });
     // Passes of few rows wait for idle time.
     let plan = |info: &millrace::engine::Info| {
-        info.plan.iter().filter(|r| r.pass != "short" && r.pass != "few").map(|r| (r.step.clone(), r.variant)).collect::<Vec<_>>()
+        info.plan
+            .iter()
+            .filter(|r| r.pass != "short" && r.pass != "few")
+            .map(|r| (r.step.clone(), r.variant))
+            .collect::<Vec<_>>()
     };
     assert_eq!(plan(&again.info()), plan(&info));
     tune(&mut again, 0.0, &Cancel::new());

@@ -43,7 +43,8 @@ const FIXTURES: [&str; 16] = [
 ];
 
 /// Fixtures in which a picture's rows attend to each other.
-const BOTH_WAYS: [&str; 6] = ["gemma4vlboth-hf", "gemma4vlboth-gguf", "gemma4uvl-hf", "gemma4uvl-gguf", "gemma3vl-hf", "gemma3vl-gguf"];
+const BOTH_WAYS: [&str; 6] =
+    ["gemma4vlboth-hf", "gemma4vlboth-gguf", "gemma4uvl-hf", "gemma4uvl-gguf", "gemma3vl-hf", "gemma3vl-gguf"];
 
 struct Fixture {
     folder: PathBuf,
@@ -64,7 +65,14 @@ impl Fixture {
 
     fn encoder(&self, lane: Lane) -> VisionEncoder {
         let options = LoadOptions { lane, self_test: Some(true), ..LoadOptions::default() };
-        block_on(VisionEncoder::load(&open_path(&self.path("mmproj")).unwrap(), &options, None, &|_| {}, &Cancel::new())).unwrap()
+        block_on(VisionEncoder::load(
+            &open_path(&self.path("mmproj")).unwrap(),
+            &options,
+            None,
+            &|_| {},
+            &Cancel::new(),
+        ))
+        .unwrap()
     }
 
     fn engine(&self, lane: Lane) -> Engine {
@@ -114,11 +122,13 @@ fn rows_of_pictures_are_those_of_transformers() {
             let together = block_on(encoder.encode(&tiles, &Cancel::new())).unwrap();
             for ((picture, tile), rows) in fixture.pictures().iter().zip(&tiles).zip(&together) {
                 // Each row, and the rows that are added after the language model's first layers.
-                let parts = ["projected", "deepstack.0", "deepstack.1"].into_iter().filter(|part| picture.get(part).is_some());
+                let parts =
+                    ["projected", "deepstack.0", "deepstack.1"].into_iter().filter(|part| picture.get(part).is_some());
                 let parts: Vec<Vec<f32>> = parts.map(|part| numbers(&picture[part])).collect();
                 let each = parts[0].len() / picture["tokens"].as_u64().unwrap() as usize;
                 for (i, part) in parts.iter().enumerate() {
-                    let of_part: Vec<f32> = rows.chunks_exact(each).skip(i).step_by(parts.len()).flatten().copied().collect();
+                    let of_part: Vec<f32> =
+                        rows.chunks_exact(each).skip(i).step_by(parts.len()).flatten().copied().collect();
                     let found = apart(&of_part, part);
                     assert!(found < most, "{name}, {lane:?}, {}, part {i}: {found}", picture["name"]);
                 }
@@ -157,14 +167,21 @@ fn prompts_with_pictures_go_on_as_those_of_transformers() {
         let input = with_pictures(&fixture, &ids);
         assert_eq!(input.ids(), ids);
         let mut engine = fixture.engine(Lane::Exact);
-        let positions = fixture.expected["positions"].as_array().unwrap().iter().map(|at| at.as_u64().unwrap() as usize);
+        let positions =
+            fixture.expected["positions"].as_array().unwrap().iter().map(|at| at.as_u64().unwrap() as usize);
         for (at, logits) in positions.zip(fixture.expected["logits"].as_array().unwrap()) {
-            let request = Request { logits: true, max_tokens: Some(1), ..Request::new(Prompt::Input(input.slice(0..at + 1))) };
+            let request =
+                Request { logits: true, max_tokens: Some(1), ..Request::new(Prompt::Input(input.slice(0..at + 1))) };
             let found = apart(&run(&mut engine, &request).logits.unwrap(), &numbers(logits));
             assert!(found < 3e-5, "{name}, position {at}: {found}");
         }
-        let greedy: Vec<u32> = fixture.expected["greedy"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
-        let request = Request { max_tokens: Some(greedy.len() as u32), ignore_eos: true, ..Request::new(Prompt::Input(input.slice(0..length))) };
+        let greedy: Vec<u32> =
+            fixture.expected["greedy"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
+        let request = Request {
+            max_tokens: Some(greedy.len() as u32),
+            ignore_eos: true,
+            ..Request::new(Prompt::Input(input.slice(0..length)))
+        };
         assert_eq!(run(&mut engine, &request).tokens, greedy, "{name}");
     }
 }
@@ -182,7 +199,17 @@ fn tiles_that_cannot_be_are_refused() {
     let cancelled = Cancel::new();
     cancelled.cancel();
     assert_eq!(block_on(encoder.encode(std::slice::from_ref(&good), &cancelled)).unwrap_err().code(), "ABORTED");
-    let load = |path: PathBuf| block_on(VisionEncoder::load(&open_path(&path).unwrap(), &LoadOptions::default(), None, &|_| {}, &Cancel::new())).err().unwrap();
+    let load = |path: PathBuf| {
+        block_on(VisionEncoder::load(
+            &open_path(&path).unwrap(),
+            &LoadOptions::default(),
+            None,
+            &|_| {},
+            &Cancel::new(),
+        ))
+        .err()
+        .unwrap()
+    };
     let text = load(Fixture::open("lfm2vl-gguf").path("model"));
     assert!(text.code() == "UNSUPPORTED_MODEL" && text.message().contains("mmproj"), "{text}");
     let other = load(fixture.folder.join("../qwen3-hf/model"));
@@ -193,7 +220,8 @@ fn tiles_that_cannot_be_are_refused() {
 fn picture(of: &Value) -> Rc<Picture> {
     let number = |key: &str| u32::try_from(of[key].as_u64().unwrap()).unwrap();
     let (width, height, seed) = (number("width"), number("height"), number("seed"));
-    let value = |x: u32, y: u32, c: u32| ((x * (3 + seed) + y * (5 + c) + ((x * y) >> 3) + seed * 17 + c * 60) % 256) as u8;
+    let value =
+        |x: u32, y: u32, c: u32| ((x * (3 + seed) + y * (5 + c) + ((x * y) >> 3) + seed * 17 + c * 60) % 256) as u8;
     let pixels = (0..height).flat_map(|y| (0..width).flat_map(move |x| (0..3).map(move |c| value(x, y, c)))).collect();
     Rc::new(Picture::new(pixels, width, height).unwrap())
 }
@@ -206,7 +234,16 @@ fn ids(of: &Value) -> Vec<u32> {
 #[test]
 fn conversations_with_pictures_are_those_of_transformers() {
     let _cpu = on_cpu();
-    for name in ["lfm2vl-hf", "qwen35vl-hf", "qwen3vl-pictures-hf", "gemma4vl-hf", "gemma4vlboth-hf", "gemma4uvl-hf", "gemma3vl-hf", "idefics3vl-hf"] {
+    for name in [
+        "lfm2vl-hf",
+        "qwen35vl-hf",
+        "qwen3vl-pictures-hf",
+        "gemma4vl-hf",
+        "gemma4vlboth-hf",
+        "gemma4uvl-hf",
+        "gemma3vl-hf",
+        "idefics3vl-hf",
+    ] {
         conversations_of(&Fixture::open(name));
     }
 }
@@ -216,21 +253,41 @@ fn conversations_of(fixture: &Fixture) {
     let mut engine = fixture.engine(Lane::Exact);
     for chat in chats["chats"].as_array().unwrap() {
         let pictures: Vec<_> = chat["pictures"].as_array().unwrap().iter().map(picture).collect();
-        let tokens = pictures.iter().map(|picture| engine.picture_tokens(picture.width(), picture.height()).unwrap()).sum::<u64>();
-        let request = Request { pictures, ignore_eos: true, max_tokens: Some(12), ..Request::new(Prompt::Messages(chat["messages"].clone())) };
+        let tokens = pictures
+            .iter()
+            .map(|picture| engine.picture_tokens(picture.width(), picture.height()).unwrap())
+            .sum::<u64>();
+        let request = Request {
+            pictures,
+            ignore_eos: true,
+            max_tokens: Some(12),
+            ..Request::new(Prompt::Messages(chat["messages"].clone()))
+        };
         let prompt = ids(&chat["prompt"]);
         assert_eq!(engine.prompt_tokens(&request).unwrap(), prompt);
         assert!(tokens > 0 && tokens < prompt.len() as u64);
         let result = run(&mut engine, &Request { logits: true, ..request.clone() });
         let found = apart(result.logits.as_ref().unwrap(), &numbers(&chat["logits"]));
         assert!(found < 3e-5, "{}: {found}", chat["messages"]);
-        assert_eq!((&result.tokens, result.prompt_tokens), (&ids(&chat["greedy"]), prompt.len()), "{}", chat["messages"]);
+        assert_eq!(
+            (&result.tokens, result.prompt_tokens),
+            (&ids(&chat["greedy"]), prompt.len()),
+            "{}",
+            chat["messages"]
+        );
         let again = run(&mut engine, &request);
         assert!(again.cached_tokens > 0 && again.tokens == result.tokens);
         // In the format of OpenAI's clients, and where a template takes content for a text.
-        let openai =
-            serde_json::from_str(&chat["messages"].to_string().replace(r#"{"type":"image"}"#, r#"{"type":"image_url","image_url":{"url":"blob:1"}}"#)).unwrap();
-        assert_eq!(engine.prompt_tokens(&Request { prompt: Prompt::Messages(openai), ..request.clone() }).unwrap(), prompt);
+        let openai = serde_json::from_str(
+            &chat["messages"]
+                .to_string()
+                .replace(r#"{"type":"image"}"#, r#"{"type":"image_url","image_url":{"url":"blob:1"}}"#),
+        )
+        .unwrap();
+        assert_eq!(
+            engine.prompt_tokens(&Request { prompt: Prompt::Messages(openai), ..request.clone() }).unwrap(),
+            prompt
+        );
     }
 }
 
@@ -240,7 +297,9 @@ fn conversations_of(fixture: &Fixture) {
 fn pictures_are_read_once_and_known_by_what_they_show() {
     let _cpu = on_cpu();
     // Without a limit on its rows, a picture takes so many that the fixture's context has no room for two.
-    for name in FIXTURES.into_iter().filter(|name| !["gemma4vl-gguf", "gemma4vlboth-gguf", "gemma4uvl-gguf"].contains(name)) {
+    for name in
+        FIXTURES.into_iter().filter(|name| !["gemma4vl-gguf", "gemma4vlboth-gguf", "gemma4uvl-gguf"].contains(name))
+    {
         let fixture = Fixture::open(name);
         let mut engine = fixture.engine(Lane::Exact);
         let shown = |seed: u32| picture(&json!({ "width": 97, "height": 64, "seed": seed }));
@@ -296,7 +355,10 @@ fn pictures_that_cannot_be_read_are_errors_by_name() {
         (ask(json!([part, { "type": "input_audio" }]), vec![shown(9, 9)]), "BAD_OPTION", "input_audio"),
         (ask(json!([part]), vec![shown(30_000, 1)]), "BAD_OPTION", "picture 0"),
         (
-            Request { prompt: Prompt::Messages(json!([{ "role": "assistant", "content": [part] }])), ..ask(json!([part]), vec![shown(9, 9)]) },
+            Request {
+                prompt: Prompt::Messages(json!([{ "role": "assistant", "content": [part] }])),
+                ..ask(json!([part]), vec![shown(9, 9)])
+            },
             "BAD_OPTION",
             "assistant",
         ),
@@ -311,9 +373,15 @@ fn pictures_that_cannot_be_read_are_errors_by_name() {
     let parsed = Request { special_tokens: Spelled::Parse, ..spelled };
     let found = engine.prompt_tokens(&parsed).err().unwrap();
     assert!(found.code() == "BAD_OPTION" && found.message().contains("spells <image>"), "{found}");
-    let mut text =
-        block_on(Engine::load(&open_path(&fixture.folder.join("../qwen3-hf/model")).unwrap(), &LoadOptions::default(), &|_| {}, &Cancel::new())).unwrap();
-    let found = block_on(text.generate(&ask(json!([part]), vec![shown(9, 9)]), &mut |_| {}, &Cancel::new())).err().unwrap();
+    let mut text = block_on(Engine::load(
+        &open_path(&fixture.folder.join("../qwen3-hf/model")).unwrap(),
+        &LoadOptions::default(),
+        &|_| {},
+        &Cancel::new(),
+    ))
+    .unwrap();
+    let found =
+        block_on(text.generate(&ask(json!([part]), vec![shown(9, 9)]), &mut |_| {}, &Cancel::new())).err().unwrap();
     assert!(found.code() == "UNSUPPORTED_MODEL" && found.message().contains("mmproj"), "{found}");
 }
 
@@ -326,7 +394,11 @@ fn pictures_whose_rows_see_each_other_are_read_whole() {
         let fixture = Fixture::open(name);
         let input = with_pictures(&fixture, &ids(&fixture.expected["prompt"]));
         let greedy: Vec<u32> = ids(&fixture.expected["greedy"]);
-        let asked = |input: Input| Request { max_tokens: Some(greedy.len() as u32), ignore_eos: true, ..Request::new(Prompt::Input(input)) };
+        let asked = |input: Input| Request {
+            max_tokens: Some(greedy.len() as u32),
+            ignore_eos: true,
+            ..Request::new(Prompt::Input(input))
+        };
         let loaded = |rows: u32| {
             let options = LoadOptions { lane: Lane::Exact, prefill_rows: Some(rows), ..LoadOptions::default() };
             common::load(&open_path(&fixture.path("model")).unwrap(), &options).unwrap()
@@ -336,8 +408,12 @@ fn pictures_whose_rows_see_each_other_are_read_whole() {
         for rows in [most, most + 1, 20, 27] {
             assert_eq!(run(&mut loaded(rows), &asked(input.clone())).tokens, greedy, "{name}, passes of {rows}");
         }
-        let found = block_on(loaded(most - 1).generate(&asked(input.clone()), &mut |_| {}, &Cancel::new())).err().unwrap();
-        assert!(found.code() == "BAD_OPTION" && found.message().contains(&format!("prefillRows of {most}")), "{name}: {found}");
+        let found =
+            block_on(loaded(most - 1).generate(&asked(input.clone()), &mut |_| {}, &Cancel::new())).err().unwrap();
+        assert!(
+            found.code() == "BAD_OPTION" && found.message().contains(&format!("prefillRows of {most}")),
+            "{name}: {found}"
+        );
         // The prompt ends with a picture, and is asked again; a part of the picture is known, and the whole comes.
         let mut engine = loaded(64);
         let end = (1..input.len()).find(|at| input.whole_from(*at) > *at).map(|at| input.whole_from(at)).unwrap();
@@ -370,15 +446,31 @@ fn vocabularies_without_the_token_of_rows_have_another() {
             names.iter().for_each(|(from, to)| text = text.replace(from, to));
             files.insert(name.into(), Rc::new(MemorySource::new(name, text.into_bytes())));
         }
-        block_on(Engine::load(&files, &LoadOptions { lane: Lane::Exact, ..LoadOptions::default() }, &|_| {}, &Cancel::new())).unwrap()
+        block_on(Engine::load(
+            &files,
+            &LoadOptions { lane: Lane::Exact, ..LoadOptions::default() },
+            &|_| {},
+            &Cancel::new(),
+        ))
+        .unwrap()
     };
     let shown = picture(&json!({ "width": 97, "height": 64, "seed": 1 }));
     let messages = json!([{ "role": "user", "content": [{ "type": "image" }, { "type": "text", "text": "What?" }] }]);
-    let asked = Request { pictures: vec![shown], ignore_eos: true, logprobs: Some(3), max_tokens: Some(8), ..Request::new(Prompt::Messages(messages)) };
+    let asked = Request {
+        pictures: vec![shown],
+        ignore_eos: true,
+        logprobs: Some(3),
+        max_tokens: Some(8),
+        ..Request::new(Prompt::Messages(messages))
+    };
     let expected = run(&mut fixture.engine(Lane::Exact), &asked);
-    let found = run(&mut renamed(&[("<image_soft_token>", "<of a picture>"), ("<|finetune_right_pad_id|>", "<pad>")]), &asked);
+    let found =
+        run(&mut renamed(&[("<image_soft_token>", "<of a picture>"), ("<|finetune_right_pad_id|>", "<pad>")]), &asked);
     assert_eq!((found.prompt_tokens, found.logprobs), (expected.prompt_tokens, expected.logprobs));
-    let error = block_on(renamed(&[("<image_soft_token>", "<of a picture>")]).generate(&asked, &mut |_| {}, &Cancel::new())).err().unwrap();
+    let error =
+        block_on(renamed(&[("<image_soft_token>", "<of a picture>")]).generate(&asked, &mut |_| {}, &Cancel::new()))
+            .err()
+            .unwrap();
     assert!(error.message().contains("no token <image_soft_token>"), "{error}");
 }
 
@@ -413,7 +505,9 @@ fn limits_that_are_not_there_limit_nothing() {
     let options = LoadOptions { lane: Lane::Exact, ..LoadOptions::default() };
     let load = |files: &Files| block_on(VisionEncoder::load(files, &options, None, &|_| {}, &Cancel::new()));
     let tile = patches(&fixture.pictures()[0], false);
-    let rows = |files: Files| block_on(load(&files).unwrap().encode(std::slice::from_ref(&tile), &Cancel::new())).unwrap().remove(0);
+    let rows = |files: Files| {
+        block_on(load(&files).unwrap().encode(std::slice::from_ref(&tile), &Cancel::new())).unwrap().remove(0)
+    };
     let without = rows(files(false, false));
     assert_eq!(without, rows(files(true, true)));
     assert!(apart(&without, &numbers(&fixture.pictures()[0]["projected"])) > 0.01, "limits matter");
@@ -425,7 +519,9 @@ fn limits_that_are_not_there_limit_nothing() {
 #[test]
 fn pictures_beyond_positions_are_refused() {
     let mut encoder = Fixture::open("gemma4vl-hf").encoder(Lane::Exact);
-    for (wide, high, n, why) in [(66, 3, 66 * 3, "positions for 64"), (6, 4, 24, "multiples of 3"), (6, 3, 17, "numbers for 6 x 3")] {
+    for (wide, high, n, why) in
+        [(66, 3, 66 * 3, "positions for 64"), (6, 4, 24, "multiples of 3"), (6, 3, 17, "numbers for 6 x 3")]
+    {
         let tile = Patches { wide, high, values: vec![0.5; n * 768] };
         let error = block_on(encoder.encode(&[tile], &Cancel::new())).unwrap_err();
         assert!(error.code() == "BAD_OPTION" && error.message().contains(why), "{why}: {error}");
@@ -455,13 +551,18 @@ fn tiles_that_a_tower_has_no_positions_for_are_refused() {
         ("config.json", "/vision_config/image_size", json!(164), "positions for tiles of 164 pixels"),
     ] {
         let files = changed("idefics3vl-hf", file, entry, value);
-        let error = block_on(VisionEncoder::load(&files, &LoadOptions::default(), None, &|_| {}, &Cancel::new())).err().unwrap();
+        let error = block_on(VisionEncoder::load(&files, &LoadOptions::default(), None, &|_| {}, &Cancel::new()))
+            .err()
+            .unwrap();
         assert!(error.code() == "BAD_MODEL" && error.message().contains(why), "{why}: {error}");
     }
     // The rest of a tile beside whole patches changes nothing.
     let files = changed("idefics3vl-hf", "preprocessor_config.json", "/max_image_size/longest_edge", json!(143));
     let options = LoadOptions { lane: Lane::Exact, ..LoadOptions::default() };
-    assert!(block_on(VisionEncoder::load(&files, &options, None, &|_| {}, &Cancel::new())).is_ok_and(|encoder| encoder.config().positions == [8, 8]));
+    assert!(
+        block_on(VisionEncoder::load(&files, &options, None, &|_| {}, &Cancel::new()))
+            .is_ok_and(|encoder| encoder.config().positions == [8, 8])
+    );
 }
 
 /// SmolVLM's template goes by the type of a message's first part, and prints no content that is a text.
@@ -480,11 +581,30 @@ fn texts_reach_templates_that_want_parts() {
 #[test]
 fn pictures_change_no_text_of_company() {
     let fixture = Fixture::open("qwen35vl-hf");
-    let options = |concurrency| LoadOptions { lane: Lane::Exact, concurrency: Some(concurrency), together: Some(concurrency > 1), ..LoadOptions::default() };
-    let load = |concurrency| block_on(Engine::load(&open_path(&fixture.path("model")).unwrap(), &options(concurrency), &|_| {}, &Cancel::new())).unwrap();
+    let options = |concurrency| LoadOptions {
+        lane: Lane::Exact,
+        concurrency: Some(concurrency),
+        together: Some(concurrency > 1),
+        ..LoadOptions::default()
+    };
+    let load = |concurrency| {
+        block_on(Engine::load(
+            &open_path(&fixture.path("model")).unwrap(),
+            &options(concurrency),
+            &|_| {},
+            &Cancel::new(),
+        ))
+        .unwrap()
+    };
     let ask = |pictures: &[(u32, u32)], words: &str| {
-        let parts = pictures.iter().map(|_| json!({ "type": "image" })).chain([json!({ "type": "text", "text": words })]).collect::<Vec<_>>();
-        let shown = |(i, (width, height)): (usize, &(u32, u32))| picture(&json!({ "width": width, "height": height, "seed": i }));
+        let parts = pictures
+            .iter()
+            .map(|_| json!({ "type": "image" }))
+            .chain([json!({ "type": "text", "text": words })])
+            .collect::<Vec<_>>();
+        let shown = |(i, (width, height)): (usize, &(u32, u32))| {
+            picture(&json!({ "width": width, "height": height, "seed": i }))
+        };
         Request {
             pictures: pictures.iter().enumerate().map(shown).collect(),
             ignore_eos: true,
@@ -492,9 +612,15 @@ fn pictures_change_no_text_of_company() {
             ..Request::new(Prompt::Messages(json!([{ "role": "user", "content": parts }])))
         }
     };
-    let requests = [ask(&[(160, 64)], "What is this?"), ask(&[], "And without?"), ask(&[(64, 128), (96, 96)], "Which?"), ask(&[(97, 64)], "Where?")];
+    let requests = [
+        ask(&[(160, 64)], "What is this?"),
+        ask(&[], "And without?"),
+        ask(&[(64, 128), (96, 96)], "Which?"),
+        ask(&[(97, 64)], "Where?"),
+    ];
     let alone: Vec<_> = requests.iter().map(|request| run(&mut load(1), request).tokens).collect();
-    let together: Vec<_> = crate::company::together(&mut load(4), &requests).into_iter().map(|answer| answer.tokens).collect();
+    let together: Vec<_> =
+        crate::company::together(&mut load(4), &requests).into_iter().map(|answer| answer.tokens).collect();
     assert_eq!(together, alone);
 }
 
@@ -527,14 +653,18 @@ fn grids_of_rows_are_saved() {
 #[test]
 #[ignore = "measures: MILLRACE_PICTURES=FOLDER of scripts/random_vl.py"]
 fn what_a_picture_takes() {
-    let folder = PathBuf::from(std::env::var("MILLRACE_PICTURES").expect("MILLRACE_PICTURES: a folder that scripts/random_vl.py has made"));
+    let folder = PathBuf::from(
+        std::env::var("MILLRACE_PICTURES").expect("MILLRACE_PICTURES: a folder that scripts/random_vl.py has made"),
+    );
     let quantize = std::env::var("MILLRACE_QUANTIZE").ok().map(|name| Recipe::parse(&name).unwrap());
     let options = LoadOptions { lane: Lane::Fast, quantize, ..LoadOptions::default() };
     let files = open_path(&folder).unwrap();
     let mut encoder = block_on(VisionEncoder::load(&files, &options, None, &|_| {}, &Cancel::new())).unwrap();
-    let (most, patch, merge) = (encoder.config().tower.context, encoder.config().patch as u32, encoder.config().merge as u32);
+    let (most, patch, merge) =
+        (encoder.config().tower.context, encoder.config().patch as u32, encoder.config().merge as u32);
     for side in [16_u32, 27, 32, 64].into_iter().filter(|side| side * side <= most && side.is_multiple_of(merge)) {
-        let values = (0..side * side * 3 * patch * patch).map(|i| (u64::from(i) * 7919 % 2003) as f32 / 1001.5 - 1.0).collect();
+        let values =
+            (0..side * side * 3 * patch * patch).map(|i| (u64::from(i) * 7919 % 2003) as f32 / 1001.5 - 1.0).collect();
         let tile = Patches { wide: side, high: side, values };
         let mut wall = Vec::new();
         for _ in 0..11 {
@@ -544,11 +674,18 @@ fn what_a_picture_takes() {
         }
         wall.sort_by(f64::total_cmp);
         let rows = block_on(encoder.profile(&tile)).unwrap();
-        println!("{side} x {side} patches: {:.2} ms, of which kernels {:.2}", wall[5], rows.iter().map(|row| row.of.ms).sum::<f64>());
+        println!(
+            "{side} x {side} patches: {:.2} ms, of which kernels {:.2}",
+            wall[5],
+            rows.iter().map(|row| row.of.ms).sum::<f64>()
+        );
         for row in rows {
             // The projector's operations are counted as if each patch were a row.
             let tops = if row.of.step.starts_with("mm.") { String::new() } else { format!("{:7.2} Tops", row.tops) };
-            println!("  {:24} {:32} x {:3} {:8.3} ms {:5.1} % {tops}", row.of.step, row.of.variant, row.of.calls, row.of.ms, row.of.percent);
+            println!(
+                "  {:24} {:32} x {:3} {:8.3} ms {:5.1} % {tops}",
+                row.of.step, row.of.variant, row.of.calls, row.of.ms, row.of.percent
+            );
         }
     }
 }

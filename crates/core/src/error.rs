@@ -141,7 +141,8 @@ impl std::error::Error for Error {
     }
 }
 
-/// What of a schema is to blame: the cause of [`ErrorKind::UnsupportedSchema`] and [`ErrorKind::InvalidSchema`], where it is one keyword.
+/// What of a schema is to blame: the cause of [`ErrorKind::UnsupportedSchema`] and [`ErrorKind::InvalidSchema`], where
+/// it is one keyword.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaFault {
     /// Where in the schema, as a JSON pointer.

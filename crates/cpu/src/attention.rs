@@ -34,7 +34,16 @@ impl<'a> Cache<'a> {
         let words = call.read(&format!("{which}c"));
         let scales = (kind == "q8").then(|| call.read(&format!("{which}s")));
         let rows = words.len() * in_word / (call.usize("SLOTS") * call.usize("G") * padded);
-        Self { kind, words, scales, rows, padded, width, first_head: call.state().slot as usize * call.usize("G"), held }
+        Self {
+            kind,
+            words,
+            scales,
+            rows,
+            padded,
+            width,
+            first_head: call.state().slot as usize * call.usize("G"),
+            held,
+        }
     }
 
     /// A head's rows at those positions, one after the other, each as wide as a head.
@@ -66,7 +75,8 @@ impl<'a> Cache<'a> {
 
 /// The nearest half's value.
 fn rounded(x: f32) -> f32 {
-    // Twelve bits of the mantissa fewer, to the nearest, even where it is half-way. Products of int8 and a scale are far from where halves end.
+    // Twelve bits of the mantissa fewer, to the nearest, even where it is half-way. Products of int8 and a scale are
+    // far from where halves end.
     let bits = x.to_bits();
     f32::from_bits(bits.wrapping_add(0xfff + (bits >> 13 & 1)) & !0x1fff)
 }
@@ -75,8 +85,16 @@ fn capped(score: f32, cap: f32) -> f32 {
     if cap == 0.0 { score } else { cap * (score / cap).tanh() }
 }
 
-/// What a query makes of keys and values: the largest score, the sum of exp(score - largest), and those times the values.
-fn attend(query: &[f32], keys: &[f32], values: &[f32], [scale, cap]: [f32; 2], scores: &mut Vec<f32>, out: &mut [f32]) -> [f32; 2] {
+/// What a query makes of keys and values: the largest score, the sum of exp(score - largest), and those times the
+/// values.
+fn attend(
+    query: &[f32],
+    keys: &[f32],
+    values: &[f32],
+    [scale, cap]: [f32; 2],
+    scores: &mut Vec<f32>,
+    out: &mut [f32],
+) -> [f32; 2] {
     let e = query.len();
     scores.clear();
     scores.extend(keys.chunks_exact(e).map(|key| capped(dot(query, key) * scale, cap)));
@@ -112,7 +130,8 @@ pub fn few(call: &Call) {
                 vc.read(group, range.clone(), &mut values);
                 for head in group * (h / g)..(group + 1) * (h / g) {
                     let at = (t * count + s) * h + head;
-                    ml[at] = attend(&qkv[head * e..][..e], &keys, &values, factors, &mut scores, &mut po[at * e..][..e]);
+                    ml[at] =
+                        attend(&qkv[head * e..][..e], &keys, &values, factors, &mut scores, &mut po[at * e..][..e]);
                 }
             }
         }
@@ -151,7 +170,8 @@ pub fn many(call: &Call) {
                 let range = (seen[t].start() - first) * e..(seen[t].end() + 1 - first) * e;
                 for (i, out) in out.chunks_exact_mut(e).enumerate() {
                     let query = &qkv[t * stride + (group * (h / g) + i) * e..][..e];
-                    let [_, sum] = attend(query, &keys[range.clone()], &values[range.clone()], factors, &mut scores, out);
+                    let [_, sum] =
+                        attend(query, &keys[range.clone()], &values[range.clone()], factors, &mut scores, out);
                     out.iter_mut().for_each(|o| *o *= factor / sum);
                 }
             }

@@ -1,5 +1,6 @@
-//! A machine that runs Millrace's kernels on the CPU. It has buffers of words, programs (a kernel with its constants and buffers) and a list of commands
-//! to run; the engine drives it as it drives a GPU. What takes time is written for SIMD, the rest are the kernels' twins (crates/twins).
+//! A machine that runs Millrace's kernels on the CPU. It has buffers of words, programs (a kernel with its constants
+//! and buffers) and a list of commands to run; the engine drives it as it drives a GPU. What takes time is written for
+//! SIMD, the rest are the kernels' twins (crates/twins).
 
 mod attention;
 mod parallel;
@@ -82,7 +83,8 @@ impl Machine {
         buffer.map_or(&mut [], |buffer| bytemuck::cast_slice_mut(buffer.get_mut()))
     }
 
-    /// A program, from its description: lines of the kernel, the variant, numbers (workgroup, tile), axes, overrides and buffers.
+    /// A program, from its description: lines of the kernel, the variant, numbers (workgroup, tile), axes, overrides
+    /// and buffers.
     ///
     /// # Errors
     /// What is wrong with the description.
@@ -106,8 +108,12 @@ impl Machine {
             commands = more;
             match (*kind, arguments) {
                 (op::DISPATCH, &[program, x, y, z]) => self.programs.get(program).run(&self.buffers, [x, y, z]),
-                (op::COPY, &[from, at, to, to_at, words]) => self.copy((from, at as usize), (to, to_at as usize), words as usize),
-                (op::CLEAR, &[buffer, at, words]) => self.buffers.get(buffer).borrow_mut()[at as usize..][..words as usize].fill(0),
+                (op::COPY, &[from, at, to, to_at, words]) => {
+                    self.copy((from, at as usize), (to, to_at as usize), words as usize)
+                }
+                (op::CLEAR, &[buffer, at, words]) => {
+                    self.buffers.get(buffer).borrow_mut()[at as usize..][..words as usize].fill(0)
+                }
                 (op::WRITE, &[buffer, at, words]) => {
                     let (data, more) = commands.split_at(words as usize);
                     self.buffers.get(buffer).borrow_mut()[at as usize..][..data.len()].copy_from_slice(data);

@@ -41,7 +41,8 @@ impl Int8 {
         }
         for (words, [scale, all]) in ints.as_chunks::<8>().0.iter().zip(scales) {
             let ones = Bytes::of([0x0101_0101; 4]);
-            let first = words.first_chunk().map_or(0, |words| Ints::zero().add_products(Bytes::load(words), ones).sum());
+            let first =
+                words.first_chunk().map_or(0, |words| Ints::zero().add_products(Bytes::load(words), ones).sum());
             let first = scale * first as f32;
             self.sums.push(first);
             self.second.push(all - first);
@@ -61,7 +62,12 @@ struct Matrix<'a> {
 pub fn products(call: &Call, row0: usize, n: usize, acts: &Acts) -> Vec<f32> {
     let wq = call.read("wq");
     let ws = call.variant.binds("ws").then(|| call.read("ws"));
-    let matrix = Matrix { weight: call.axis("weight"), wq: &wq, ws: ws.as_ref().map_or(&[], |ws| ws.as_slice()), kb: call.usize("KB") };
+    let matrix = Matrix {
+        weight: call.axis("weight"),
+        wq: &wq,
+        ws: ws.as_ref().map_or(&[], |ws| ws.as_slice()),
+        kb: call.usize("KB"),
+    };
     let rows = match acts {
         Acts::Floats(x) => x.len(),
         Acts::Int8(x) => x.rows,
@@ -147,7 +153,8 @@ fn tile<W: Quantized, const R: usize, const T: usize>(
     out: &mut [f32],
     numbers: &impl Fn(usize, usize) -> [Bytes; 2],
 ) {
-    let ints: [&[[u32; 4]]; T] = std::array::from_fn(|t| &x.ints[(t0 + t) * kb * 8..][..kb * 8].as_chunks::<4>().0[..2 * kb]);
+    let ints: [&[[u32; 4]]; T] =
+        std::array::from_fn(|t| &x.ints[(t0 + t) * kb * 8..][..kb * 8].as_chunks::<4>().0[..2 * kb]);
     let of: [&[f32]; T] = std::array::from_fn(|t| &x.scales[(t0 + t) * kb..][..kb]);
     let first: [&[f32]; R] = std::array::from_fn(|r| &scales[r].scale[..kb]);
     let second: [&[f32]; R] = std::array::from_fn(|r| &scales[r].second[..kb]);
@@ -157,11 +164,16 @@ fn tile<W: Quantized, const R: usize, const T: usize>(
         for t in 0..T {
             let (low, high) = (Bytes::load(&ints[t][2 * b]), Bytes::load(&ints[t][2 * b + 1]));
             for r in 0..R {
-                let product = |sum: Ints, x: Bytes, w: Bytes| if W::SIGNED { sum.add_signed(x, w) } else { sum.add_products(x, w) };
+                let product = |sum: Ints, x: Bytes, w: Bytes| {
+                    if W::SIGNED { sum.add_signed(x, w) } else { sum.add_products(x, w) }
+                };
                 let part = product(Ints::zero(), low, w[r][0]);
                 if W::HALVES {
                     let rest = product(Ints::zero(), high, w[r][1]);
-                    let both = part.floats().mul(Floats::splat(first[r][b] * of[t][b])).add(rest.floats().mul(Floats::splat(second[r][b] * of[t][b])));
+                    let both = part
+                        .floats()
+                        .mul(Floats::splat(first[r][b] * of[t][b]))
+                        .add(rest.floats().mul(Floats::splat(second[r][b] * of[t][b])));
                     sums[r][t] = sums[r][t].add(both);
                 } else {
                     let part = product(part, high, w[r][1]);
@@ -293,7 +305,8 @@ fn chosen(call: &Call, t: usize) -> Vec<(usize, usize, f32)> {
     slots.map(|slot| (slot, (chosen[slot][0] - held.start) as usize, f32::from_bits(chosen[slot][1]))).collect()
 }
 
-/// y[slot][f] = act(w[e][f] . x[t]) * (w[e][F + f] . x[t]), or act(w[e][f] . x[t]), for each expert e that row t has chosen
+/// y[slot][f] = act(w[e][f] . x[t]) * (w[e][F + f] . x[t]), or act(w[e][f] . x[t]), for each expert e that row t has
+/// chosen
 pub fn experts_gated(call: &Call) {
     let (f, gated) = (call.usize("F"), call.u32("GATED") == 1);
     let n = if gated { 2 * f } else { f };
@@ -330,7 +343,12 @@ pub fn experts_matmul(call: &Call) {
     let bias = (call.u32("BIAS") == 1).then(|| call.view::<f32>("bias"));
     let (order, tiles) = (call.read("order"), call.view::<[u32; 4]>("tiles"));
     let mut y = call.view_mut::<f32>("y");
-    for [expert, begin, count, _] in tiles.iter().take(call.grid[1] as usize).copied().filter(|[e, ..]| (first..first + call.u32("COUNT")).contains(e)) {
+    for [expert, begin, count, _] in tiles
+        .iter()
+        .take(call.grid[1] as usize)
+        .copied()
+        .filter(|[e, ..]| (first..first + call.u32("COUNT")).contains(e))
+    {
         let slots = || order[begin as usize..][..count as usize].iter().map(|slot| *slot as usize);
         if count == 0 {
             continue;
@@ -338,7 +356,9 @@ pub fn experts_matmul(call: &Call) {
         let x = activations(call, slots().map(|slot| if of_slots { slot } else { slot / used }));
         let made = products(call, (expert - first) as usize * n, n, &x);
         for (i, sums) in made.chunks_exact(count as usize).enumerate() {
-            let bias = bias.as_ref().map_or(0.0, |bias| bias[expert as usize * each + i % each + i / each * call.usize("UP_AT")]);
+            let bias = bias
+                .as_ref()
+                .map_or(0.0, |bias| bias[expert as usize * each + i % each + i / each * call.usize("UP_AT")]);
             let to = if interleaved { i % 2 * (n / 2) + i / 2 } else { i };
             sums.iter().zip(slots()).for_each(|(sum, slot)| y[slot * stride + to] = sum + bias);
         }
@@ -355,6 +375,7 @@ pub fn experts_sum(call: &Call) {
         if !add {
             y.fill(0.0);
         }
-        (t * used..(t + 1) * used).for_each(|slot| crate::simd::add_scaled(y, &made[slot * stride..][..n], f32::from_bits(chosen[slot][1])));
+        (t * used..(t + 1) * used)
+            .for_each(|slot| crate::simd::add_scaled(y, &made[slot * stride..][..n], f32::from_bits(chosen[slot][1])));
     }
 }

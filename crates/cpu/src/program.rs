@@ -41,7 +41,9 @@ pub struct Program {
 
 /// `name=value name=value`.
 fn pairs<T: std::str::FromStr>(line: &str) -> Option<Vec<(String, T)>> {
-    line.split_ascii_whitespace().map(|pair| pair.split_once('=').and_then(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))).collect()
+    line.split_ascii_whitespace()
+        .map(|pair| pair.split_once('=').and_then(|(name, value)| Some((name.to_owned(), value.parse().ok()?))))
+        .collect()
 }
 
 impl Program {
@@ -61,7 +63,14 @@ impl Program {
         let bindings: Vec<_> = self.buffers.iter().map(|(name, _)| name.as_str()).collect();
         let overrides: Vec<_> = self.overrides.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         let buffers: Vec<_> = self.buffers.iter().map(|(name, id)| (name.as_str(), memory.get(*id))).collect();
-        let variant = Variant { kernel: &self.kernel, name: &self.name, axes: &axes, workgroup: self.workgroup, tile: self.tile, bindings: &bindings };
+        let variant = Variant {
+            kernel: &self.kernel,
+            name: &self.name,
+            axes: &axes,
+            workgroup: self.workgroup,
+            tile: self.tile,
+            bindings: &bindings,
+        };
         let call = Call { variant, overrides: &overrides, grid, buffers: &buffers };
         // What few models have is left to the twins.
         let is = |name: &str, value: f64| self.overrides.iter().any(|o| o.0 == name && o.1 == value);
@@ -70,7 +79,8 @@ impl Program {
         let rare = of_rows
             || is("SINKS", 1.0)
             || is("ACT", 3.0)
-            || matches!(self.kernel.as_str(), "experts_gated" | "experts_down") && (is("BIAS", 1.0) || is("INTERLEAVED", 1.0));
+            || matches!(self.kernel.as_str(), "experts_gated" | "experts_down")
+                && (is("BIAS", 1.0) || is("INTERLEAVED", 1.0));
         // Halves in lane f16 are for devices that have them.
         let halves = [call.variant.axis("act"), call.variant.axis("out")].contains(&Some("f16"));
         let known = call.variant.axis("act") != Some("q8") || call.variant.axis("weight").is_none_or(weights::knows);

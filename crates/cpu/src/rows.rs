@@ -14,7 +14,8 @@ pub fn sigmoid(x: f32) -> f32 {
 fn gelu(x: f32) -> f32 {
     let z = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * z);
-    let lacks = ((((1.061_405_4 * t - 1.453_152) * t + 1.421_413_7) * t - 0.284_496_74) * t + 0.254_829_6) * t * exp(-z * z);
+    let lacks =
+        ((((1.061_405_4 * t - 1.453_152) * t + 1.421_413_7) * t - 0.284_496_74) * t + 0.254_829_6) * t * exp(-z * z);
     0.5 * x * if x > 0.0 { 2.0 - lacks } else { lacks }
 }
 
@@ -42,7 +43,8 @@ pub fn blocks_of(row: &[f32]) -> (Vec<u32>, Vec<[f32; 2]>) {
     for x in row.as_chunks::<BLOCK>().0 {
         let scale = largest(x) / 127.0;
         // As the twin does: a quotient, not a product with the reciprocal, decides what is half-way.
-        let block: [i8; BLOCK] = if scale > 0.0 { x.map(|v| (v / scale).round_ties_even() as i32 as i8) } else { [0; BLOCK] };
+        let block: [i8; BLOCK] =
+            if scale > 0.0 { x.map(|v| (v / scale).round_ties_even() as i32 as i8) } else { [0; BLOCK] };
         let sum: i32 = block.iter().map(|q| i32::from(*q)).sum();
         ints.extend_from_slice(&bytemuck::cast::<_, [u32; BLOCK / 4]>(block));
         scales.push([scale, scale * sum as f32]);
@@ -141,11 +143,19 @@ pub fn embed(call: &Call) {
     let mut row = Vec::new();
     let state = call.state();
     for t in (0..state.rows.min(call.grid[0]) as usize).filter(|t| !state.rests(*t)) {
-        let token = if call.u32("POSITIONS") == 1 { state.position_of(t) as u32 } else { tokens[call.usize("TOKEN_AT") + t] };
+        let token =
+            if call.u32("POSITIONS") == 1 { state.position_of(t) as u32 } else { tokens[call.usize("TOKEN_AT") + t] };
         if token < row0 || token - row0 >= rows {
             continue;
         }
-        weights::floats(call.axis("weight"), &wq, ws.as_ref().map_or(&[], |ws| ws.as_slice()), (token - row0) as usize, kb, &mut row);
+        weights::floats(
+            call.axis("weight"),
+            &wq,
+            ws.as_ref().map_or(&[], |ws| ws.as_slice()),
+            (token - row0) as usize,
+            kb,
+            &mut row,
+        );
         for (h, value) in h[t * stride..][..d].iter_mut().zip(&row) {
             *h = value * scale + if add { *h } else { 0.0 };
         }

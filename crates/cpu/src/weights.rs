@@ -1,5 +1,5 @@
-//! Blocks of weights as `millrace_core::blocks::decode` describes them: value = scale * number - least. Numbers of all types but one are below 128,
-//! so that products with int8 activations are exact however a processor adds them up.
+//! Blocks of weights as `millrace_core::blocks::decode` describes them: value = scale * number - least. Numbers of all
+//! types but one are below 128, so that products with int8 activations are exact however a processor adds them up.
 
 use crate::simd::{Bytes, half, halves};
 
@@ -68,7 +68,10 @@ fn nibbles(words: &[u32], at: usize) -> [Bytes; 2] {
 fn fifth([low, high]: [Bytes; 2], bits: u32) -> [Bytes; 2] {
     let bits = Bytes::of([bits; 4]);
     let mask = |j: u32| 0x0101_0101 << j;
-    [low.or(bits.sixteen_where([mask(0), mask(1), mask(2), mask(3)])), high.or(bits.sixteen_where([mask(4), mask(5), mask(6), mask(7)]))]
+    [
+        low.or(bits.sixteen_where([mask(0), mask(1), mask(2), mask(3)])),
+        high.or(bits.sixteen_where([mask(4), mask(5), mask(6), mask(7)])),
+    ]
 }
 
 /// Pairs of bits of a block: bits 2i and 2i + 1 of byte k of word n belong to element 16n + 4i + k.
@@ -100,7 +103,8 @@ fn scales_k(ws: &[u32], b: usize) -> [[f32; 2]; 2] {
     let [halves, scales, mins, rest] = *four(ws, b / 8 * 4);
     let j = b % 8;
     let six = |low: u32, high: u32| (low >> (4 * j) & 15 | (high & 3) << 4) as f32;
-    let one = [half(halves & 0xffff) * six(scales, rest >> (2 * j)), half(halves >> 16) * six(mins, rest >> (16 + 2 * j))];
+    let one =
+        [half(halves & 0xffff) * six(scales, rest >> (2 * j)), half(halves >> 16) * six(mins, rest >> (16 + 2 * j))];
     [one, one]
 }
 
@@ -198,7 +202,10 @@ impl Quantized for Q3K {
         // Bit i of byte k is set where element 4i + k is 4 smaller.
         let bits = !wq[group + 16 + j];
         let [first, last] = pairs(wq, group + j * 2);
-        let third = [Bytes::of([bits << 2, bits << 1, bits, bits >> 1]), Bytes::of([bits >> 2, bits >> 3, bits >> 4, bits >> 5])];
+        let third = [
+            Bytes::of([bits << 2, bits << 1, bits, bits >> 1]),
+            Bytes::of([bits >> 2, bits >> 3, bits >> 4, bits >> 5]),
+        ];
         [first.or(third[0].and(4)), last.or(third[1].and(4))]
     }
     #[inline(always)]
@@ -268,7 +275,8 @@ impl Quantized for Q2K {
     fn scales(ws: &[u32], b: usize) -> [[f32; 2]; 2] {
         let (group, j) = (b / 8 * 5, b % 8);
         let (two, factors) = (ws[group + j / 2] >> (j % 2 * 16), ws[group + 4]);
-        let of = |bits: u32| [half(factors & 0xffff) * (bits & 15) as f32, half(factors >> 16) * (bits >> 4 & 15) as f32];
+        let of =
+            |bits: u32| [half(factors & 0xffff) * (bits & 15) as f32, half(factors >> 16) * (bits >> 4 & 15) as f32];
         [of(two), of(two >> 8)]
     }
 }

@@ -25,10 +25,14 @@ impl Automaton {
                     .map(|&(lo, hi, action)| {
                         let entry = match action {
                             Action::Move { to, effect } => {
-                                let kind = if effect == Effect::Space { entry::SPACE << 30 } else { entry::PLAIN << 30 };
-                                kind | if effect == Effect::Count { entry::COUNT } else { 0 } | classes.state[to as usize]
+                                let kind =
+                                    if effect == Effect::Space { entry::SPACE << 30 } else { entry::PLAIN << 30 };
+                                kind | if effect == Effect::Count { entry::COUNT } else { 0 }
+                                    | classes.state[to as usize]
                             }
-                            Action::Push { symbol, to } => entry::PUSH << 30 | classes.symbol[symbol as usize] << 16 | classes.state[to as usize],
+                            Action::Push { symbol, to } => {
+                                entry::PUSH << 30 | classes.symbol[symbol as usize] << 16 | classes.state[to as usize]
+                            }
                             Action::Pop { outcome } => entry::POP << 30 | outcome,
                         };
                         (lo, hi, entry)
@@ -39,7 +43,10 @@ impl Automaton {
         let rows: Vec<Vec<(u8, u8, u32)>> = rows.into_iter().map(Option::unwrap_or_default).collect();
         let (class_of, count) = byte_classes(&rows);
         if rows.len() * count * 4 > budget.limits.table_bytes {
-            return Err(Error::new(ErrorKind::TooLarge, format!("its table has more than {} bytes", budget.limits.table_bytes)));
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("its table has more than {} bytes", budget.limits.table_bytes),
+            ));
         }
         budget.spend(rows.len() * count / 8)?;
         let mut table = vec![0; rows.len() * count];
@@ -59,7 +66,8 @@ impl Automaton {
                 info.extend(symbol.returns.iter().map(|&to| classes.state[to as usize]));
             }
         }
-        // A walk that is given wrong arrays has to stay within them too: every outcome of every symbol is a word, if only a dead one.
+        // A walk that is given wrong arrays has to stay within them too: every outcome of every symbol is a word, if
+        // only a dead one.
         let outcomes = vpa.symbols.iter().map(|s| s.returns.len()).max().unwrap_or(0);
         let bases = (0..classes.symbols).map(|id| info[CLASS_WORDS + SYMBOL_WORDS * id] as usize);
         let until = bases.max().map_or(0, |base| base + outcomes);
@@ -73,7 +81,8 @@ impl Automaton {
             symbols: classes.symbols as u32,
             start: classes.state[vpa.start as usize],
         };
-        it.states_info = (0..it.states).map(|s| state_categories(&it, s) | u32::from(accepts[s as usize]) << 17).collect();
+        it.states_info =
+            (0..it.states).map(|s| state_categories(&it, s) | u32::from(accepts[s as usize]) << 17).collect();
         Ok(it)
     }
 }
@@ -97,7 +106,9 @@ fn byte_classes(rows: &[Vec<(u8, u8, u32)>]) -> ([u8; 256], usize) {
             }
         }
         // A class is split where the row says different things of its bytes, nothing being one of them.
-        split |= row.iter().any(|&(lo, hi, _)| (lo..=hi).any(|b| says[usize::from(class[usize::from(b)])].2 != sizes[usize::from(class[usize::from(b)])]));
+        split |= row.iter().any(|&(lo, hi, _)| {
+            (lo..=hi).any(|b| says[usize::from(class[usize::from(b)])].2 != sizes[usize::from(class[usize::from(b)])])
+        });
         if !split {
             continue;
         }

@@ -6,9 +6,11 @@ pub mod entry {
     pub const PLAIN: u32 = 0;
     /// As `PLAIN`; the byte is white space that says nothing and is bounded by [`MAX_SPACE`](crate::MAX_SPACE).
     pub const SPACE: u32 = 1;
-    /// Puts the symbol of bits 16 to 29 and the counter on the stack, sets the counter to 0, and goes to the state of the lowest 16 bits.
+    /// Puts the symbol of bits 16 to 29 and the counter on the stack, sets the counter to 0, and goes to the state of
+    /// the lowest 16 bits.
     pub const PUSH: u32 = 2;
-    /// Takes a symbol and its counter from the stack, and goes to the symbol's state for the outcome in the lowest 16 bits.
+    /// Takes a symbol and its counter from the stack, and goes to the symbol's state for the outcome in the lowest 16
+    /// bits.
     pub const POP: u32 = 3;
     /// Bit of a `PLAIN` entry that adds 1 to the counter.
     pub const COUNT: u32 = 1 << 29;
@@ -16,8 +18,8 @@ pub mod entry {
 
 /// Words of [`Automaton::info`] before the symbols: the class of each byte, four a word, the lowest byte first.
 pub const CLASS_WORDS: usize = 64;
-/// Words of a symbol in [`Automaton::info`]: where its states for outcomes begin in `info`, the least and the greatest counter
-/// (`u32::MAX` where there is no bound).
+/// Words of a symbol in [`Automaton::info`]: where its states for outcomes begin in `info`, the least and the greatest
+/// counter (`u32::MAX` where there is no bound).
 pub const SYMBOL_WORDS: usize = 3;
 
 /// States that an entry can name.
@@ -33,8 +35,8 @@ pub struct Automaton {
     /// [`CLASS_WORDS`] words of byte classes, [`SYMBOL_WORDS`] words a symbol, then the states that symbols go on in,
     /// as many behind the beginning of each as the automaton has outcomes.
     pub info: Vec<u32>,
-    /// `(states)` words: bits 0 to 15 are the [`category`](crate::category)s that lead back to the state, bit 16 says that their characters are
-    /// counted, bit 17 that the text may end here.
+    /// `(states)` words: bits 0 to 15 are the [`category`](crate::category)s that lead back to the state, bit 16 says
+    /// that their characters are counted, bit 17 that the text may end here.
     pub states_info: Vec<u32>,
     /// Classes of bytes, at most 256.
     pub classes: u32,
@@ -67,9 +69,18 @@ impl Automaton {
         4 * (self.table.len() + self.info.len() + self.states_info.len())
     }
 
-    /// An automaton whose arrays have come from elsewhere; `None` where they do not fit together. Whatever they say, a [`Walk`](crate::Walk) of what this
-    /// returns stays within them: all states, symbols and classes are there, and so is each state that a symbol may go on in.
-    pub fn from_parts(table: Vec<u32>, info: Vec<u32>, states_info: Vec<u32>, classes: u32, states: u32, symbols: u32, start: u32) -> Option<Self> {
+    /// An automaton whose arrays have come from elsewhere; `None` where they do not fit together. Whatever they say, a
+    /// [`Walk`](crate::Walk) of what this returns stays within them: all states, symbols and classes are there, and so
+    /// is each state that a symbol may go on in.
+    pub fn from_parts(
+        table: Vec<u32>,
+        info: Vec<u32>,
+        states_info: Vec<u32>,
+        classes: u32,
+        states: u32,
+        symbols: u32,
+        start: u32,
+    ) -> Option<Self> {
         let it = Self { table, info, states_info, classes, states, symbols, start };
         it.is_sound().then_some(it)
     }
@@ -84,7 +95,10 @@ impl Automaton {
             && self.table.len() == states * self.classes as usize
             && self.states_info.len() == states
             && self.info.len() >= returns;
-        if !sized || (0..=255).any(|b| self.class(b) >= self.classes) || self.info[returns..].iter().any(|&to| to >= self.states) {
+        if !sized
+            || (0..=255).any(|b| self.class(b) >= self.classes)
+            || self.info[returns..].iter().any(|&to| to >= self.states)
+        {
             return false;
         }
         // Where the last outcome that a state has would be, for the symbol that lies furthest behind.

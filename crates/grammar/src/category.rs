@@ -1,5 +1,6 @@
-//! The shortcut for tokens that only loop: which kinds of characters lead from a state back to itself, and which kinds a token is made of. Where a token has
-//! no other kinds than its state loops on, it is allowed, up to the counter's bound, and nothing has to be walked.
+//! The shortcut for tokens that only loop: which kinds of characters lead from a state back to itself, and which kinds
+//! a token is made of. Where a token has no other kinds than its state loops on, it is allowed, up to the counter's
+//! bound, and nothing has to be walked.
 
 use crate::automaton::{Automaton, entry};
 

@@ -46,7 +46,8 @@ impl CharSet {
 }
 
 /// The ranges of code points whose UTF-8 has one length, surrogates left out: first, last, length in bytes.
-const LENGTHS: [(u32, u32, usize); 5] = [(0, 0x7f, 1), (0x80, 0x7ff, 2), (0x800, 0xd7ff, 3), (0xe000, 0xffff, 3), (0x1_0000, MAX_CHAR, 4)];
+const LENGTHS: [(u32, u32, usize); 5] =
+    [(0, 0x7f, 1), (0x80, 0x7ff, 2), (0x800, 0xd7ff, 3), (0xe000, 0xffff, 3), (0x1_0000, MAX_CHAR, 4)];
 
 /// A sequence of byte ranges, of which the first `len` count.
 pub(crate) type Utf8 = ([(u8, u8); 4], usize);
@@ -115,7 +116,8 @@ mod tests {
                 let Some(c) = char::from_u32(c) else { continue };
                 let mut buffer = [0; 4];
                 let bytes = c.encode_utf8(&mut buffer).as_bytes();
-                let fits = |s: &&Utf8| s.1 == bytes.len() && s.0.iter().zip(bytes).all(|(r, b)| (r.0..=r.1).contains(b));
+                let fits =
+                    |s: &&Utf8| s.1 == bytes.len() && s.0.iter().zip(bytes).all(|(r, b)| (r.0..=r.1).contains(b));
                 assert_eq!(sequences.iter().filter(fits).count(), 1, "{c:?} in {lo:x}..{hi:x}");
             }
         }

@@ -26,8 +26,8 @@ pub struct Options {
     pub lenient: bool,
     /// Allows white space where JSON does, up to [`MAX_SPACE`](crate::MAX_SPACE) bytes in a row.
     pub whitespace: bool,
-    /// Allows an object's members in other orders beside that of the schema's `properties` and what it combines: what it combines first, and those that
-    /// `required` names first.
+    /// Allows an object's members in other orders beside that of the schema's `properties` and what it combines: what
+    /// it combines first, and those that `required` names first.
     pub required_first: bool,
     /// What it may cost.
     pub limits: Limits,
@@ -61,7 +61,8 @@ pub struct Report {
 /// Compiles a grammar. The same grammar always gives the same arrays.
 ///
 /// # Errors
-/// [`ErrorKind`] lists what a schema or a regular expression may have wrong; [`Error::pointer`] and [`Error::keyword`] tell where.
+/// [`ErrorKind`] lists what a schema or a regular expression may have wrong; [`Error::pointer`] and [`Error::keyword`]
+/// tell where.
 pub fn compile(grammar: &Grammar, options: &Options) -> Result<(Automaton, Report)> {
     let budget = Rc::new(Budget::new(options.limits));
     let mut schemas = Schemas::new(budget.clone(), options.lenient);
@@ -78,7 +79,8 @@ pub fn compile(grammar: &Grammar, options: &Options) -> Result<(Automaton, Repor
         match determinize(&builder.nfa, start, &budget) {
             Err(Stop::Error(error)) => return Err(error),
             Err(Stop::Unroll(calls)) => {
-                let keys: Vec<_> = calls.into_iter().map(|(body, min, max)| (builder.kind(body).clone(), min, max)).collect();
+                let keys: Vec<_> =
+                    calls.into_iter().map(|(body, min, max)| (builder.kind(body).clone(), min, max)).collect();
                 let before = unrolled.len();
                 unrolled.extend(keys.into_iter().map(|key| (key, ())));
                 if unrolled.len() == before {
@@ -105,13 +107,20 @@ pub fn compile(grammar: &Grammar, options: &Options) -> Result<(Automaton, Repor
 }
 
 /// Takes in all schemas, in the order in which [`Lowering`] comes to them.
-fn documents<'a>(grammar: &'a Grammar, schemas: &mut Schemas<'a>, roots: &mut Vec<SchemaId>, depth: usize) -> Result<()> {
+fn documents<'a>(
+    grammar: &'a Grammar,
+    schemas: &mut Schemas<'a>,
+    roots: &mut Vec<SchemaId>,
+    depth: usize,
+) -> Result<()> {
     if depth > MAX_DEPTH {
         return Err(Error::new(ErrorKind::TooLarge, format!("more than {MAX_DEPTH} grammars inside each other")));
     }
     match &grammar.0 {
         Node::Schema(value) => roots.push(schemas.document(value)?),
-        Node::Sequence(list) | Node::Union(list) => list.iter().try_for_each(|g| documents(g, schemas, roots, depth + 1))?,
+        Node::Sequence(list) | Node::Union(list) => {
+            list.iter().try_for_each(|g| documents(g, schemas, roots, depth + 1))?
+        }
         Node::Repeat { item, .. } => documents(item, schemas, roots, depth + 1)?,
         Node::FreeText(list) => list.iter().try_for_each(|(_, g)| documents(g, schemas, roots, depth + 1))?,
         Node::Regex(_) | Node::Choices(_) | Node::Literal(_) | Node::FreeUntil(_) => {}
@@ -128,11 +137,13 @@ impl<'i, I: Iterator<Item = &'i SchemaId> + Clone> Lowering<'_, '_, '_, I> {
     fn lower(&mut self, grammar: &Grammar, from: StateId) -> Result<StateId> {
         match &grammar.0 {
             Node::Schema(_) => {
-                let root = *self.roots.next().ok_or_else(|| Error::new(ErrorKind::InvalidSchema, "a schema is missing"))?;
+                let root =
+                    *self.roots.next().ok_or_else(|| Error::new(ErrorKind::InvalidSchema, "a schema is missing"))?;
                 self.builder.value(from, root)
             }
             Node::Regex(source) => {
-                let dfa = regex::whole(source, &self.builder.schemas.budget.clone()).map_err(|e| e.at((0, String::new()), "regex"))?;
+                let dfa = regex::whole(source, &self.builder.schemas.budget.clone())
+                    .map_err(|e| e.at((0, String::new()), "regex"))?;
                 self.embed(from, &dfa)
             }
             Node::Choices(list) => {
@@ -191,7 +202,14 @@ impl<'i, I: Iterator<Item = &'i SchemaId> + Clone> Lowering<'_, '_, '_, I> {
     }
 
     /// The item's states come once for each count; its schemas are the same each time.
-    fn repeat(&mut self, from: StateId, item: &Grammar, separator: &[u8], min: u32, max: Option<u32>) -> Result<StateId> {
+    fn repeat(
+        &mut self,
+        from: StateId,
+        item: &Grammar,
+        separator: &[u8],
+        min: u32,
+        max: Option<u32>,
+    ) -> Result<StateId> {
         let roots = self.roots.clone();
         let end = self.builder.nfa.state()?;
         if min == 0 {

@@ -1,5 +1,5 @@
-//! Decimal numbers as text, and the languages of numbers: within bounds, multiples, integers. A number's text is compared with a bound digit by digit,
-//! so nothing is rounded.
+//! Decimal numbers as text, and the languages of numbers: within bounds, multiples, integers. A number's text is
+//! compared with a bound digit by digit, so nothing is rounded.
 
 use std::cmp::Ordering;
 
@@ -172,7 +172,8 @@ fn magnitudes(table: &mut Table, from: u32, bound: &Decimal, ok: impl Fn(Orderin
         (point, digits)
     };
     let (less, greater) = (settled(table, Less), settled(table, Greater));
-    let equal: Vec<u32> = (0..=frac.len()).map(|j| table.state(j > 0 && ok(if j < frac.len() { Less } else { Equal }))).collect();
+    let equal: Vec<u32> =
+        (0..=frac.len()).map(|j| table.state(j > 0 && ok(if j < frac.len() { Less } else { Equal }))).collect();
     let zeros = table.state(ok(Equal));
     for (j, &state) in equal.iter().enumerate().chain([(frac.len(), &zeros)]) {
         for d in 0..=9u8 {
@@ -185,7 +186,8 @@ fn magnitudes(table: &mut Table, from: u32, bound: &Decimal, ok: impl Fn(Orderin
             table.arc(state, b'0' + d, to);
         }
     }
-    // Before the point: i digits read, and how they compare with as many of the bound's; fewer digits are less, more are greater.
+    // Before the point: i digits read, and how they compare with as many of the bound's; fewer digits are less, more
+    // are greater.
     let verdict = |i: usize, o: Ordering| match i.cmp(&int.len()) {
         Equal if o == Equal => rest,
         Equal => o,
@@ -218,7 +220,8 @@ fn magnitudes(table: &mut Table, from: u32, bound: &Decimal, ok: impl Fn(Orderin
         };
         table.arc(state, b'.', point);
         for d in 0..=9u8 {
-            let to = get(table, &mut queue, i + 1, if o == Equal { int.get(i).map_or(Greater, |b| d.cmp(b)) } else { o });
+            let to =
+                get(table, &mut queue, i + 1, if o == Equal { int.get(i).map_or(Greater, |b| d.cmp(b)) } else { o });
             table.arc(state, b'0' + d, to);
         }
         if i == 1 && o == 0.cmp(&int[0]) && lone_zero.is_none() {
@@ -245,7 +248,9 @@ fn multiples(of: &Decimal, yes: bool, budget: &Budget) -> Result<Dfa> {
     if scaled == 0 {
         return Err(Error::new(ErrorKind::InvalidSchema, "it has to be greater than 0"));
     }
-    let Some(size) = usize::try_from(scaled).ok().filter(|&m| m.saturating_mul(places + 2) <= 20_000) else { return Err(too_large()) };
+    let Some(size) = usize::try_from(scaled).ok().filter(|&m| m.saturating_mul(places + 2) <= 20_000) else {
+        return Err(too_large());
+    };
     budget.spend(size * (places + 2) * 10)?;
     // The remainder of the digits so far, where p of those behind the point are read; those that lack count as zeros.
     let power = |p: usize| (0..places - p).fold(1 % size, |x, _| x * 10 % size);
@@ -254,7 +259,8 @@ fn multiples(of: &Decimal, yes: bool, budget: &Budget) -> Result<Dfa> {
     let minus = table.state(false);
     table.arc(0, b'-', minus);
     let int: Vec<u32> = (0..size).map(|r| table.state(fits(r, 0))).collect();
-    let behind: Vec<Vec<u32>> = (0..=places).map(|p| (0..size).map(|r| table.state(p > 0 && fits(r, p))).collect()).collect();
+    let behind: Vec<Vec<u32>> =
+        (0..=places).map(|p| (0..size).map(|r| table.state(p > 0 && fits(r, p))).collect()).collect();
     // Digits beyond the last place: zeros keep what there is, any other makes it no multiple.
     let zeros: Vec<u32> = (0..size).map(|r| table.state(fits(r, places))).collect();
     let never = table.state(!yes);
@@ -294,11 +300,16 @@ mod tests {
     #[test]
     fn comparisons_agree_with_arithmetic() {
         let budget = Budget::new(Limits { work: u64::MAX, ..Limits::default() });
-        let bounds = ["0", "1", "-1", "10", "99", "100", "-100", "0.5", "-0.5", "3.14", "-3.14", "0.05", "1e3", "1.25e-3", "7"];
-        let texts =
-            ["0", "-0", "0.0", "1", "1.0", "-1", "9", "10", "11", "98.99", "99", "99.01", "100", "-99.9", "-100", "-101", "0.5", "0.50", "0.49", "0.51"];
-        let more =
-            ["-0.5", "-0.49", "-0.51", "3.14", "3.1400", "3.139", "3.15", "-3.14", "-3.141", "0.05", "0.06", "0.04", "1000", "0.00125", "7", "70", "6.9"];
+        let bounds =
+            ["0", "1", "-1", "10", "99", "100", "-100", "0.5", "-0.5", "3.14", "-3.14", "0.05", "1e3", "1.25e-3", "7"];
+        let texts = [
+            "0", "-0", "0.0", "1", "1.0", "-1", "9", "10", "11", "98.99", "99", "99.01", "100", "-99.9", "-100",
+            "-101", "0.5", "0.50", "0.49", "0.51",
+        ];
+        let more = [
+            "-0.5", "-0.49", "-0.51", "3.14", "3.1400", "3.139", "3.15", "-3.14", "-3.141", "0.05", "0.06", "0.04",
+            "1000", "0.00125", "7", "70", "6.9",
+        ];
         for bound in bounds.map(decimal) {
             for (i, ordering) in [Ordering::Less, Ordering::Equal, Ordering::Greater].into_iter().enumerate() {
                 let mut ok = [false; 3];
@@ -320,8 +331,13 @@ mod tests {
     #[test]
     fn multiples_agree_with_arithmetic() {
         let budget = Budget::new(Limits { work: u64::MAX, ..Limits::default() });
-        for (of, unit, places) in [("1", 1, 0), ("7", 7, 0), ("0.01", 1, 2), ("2.5", 25, 1), ("12", 12, 0), ("0.75", 75, 2)] {
-            let (yes, no) = (Rule::Multiple(decimal(of), true).language(&budget).unwrap(), Rule::Multiple(decimal(of), false).language(&budget).unwrap());
+        for (of, unit, places) in
+            [("1", 1, 0), ("7", 7, 0), ("0.01", 1, 2), ("2.5", 25, 1), ("12", 12, 0), ("0.75", 75, 2)]
+        {
+            let (yes, no) = (
+                Rule::Multiple(decimal(of), true).language(&budget).unwrap(),
+                Rule::Multiple(decimal(of), false).language(&budget).unwrap(),
+            );
             for n in -2000i64..2000 {
                 let text = decimal(&format!("{n}e-3")).text();
                 let multiple = n * 10i64.pow(places) % (unit * 1000) == 0;

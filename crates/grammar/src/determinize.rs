@@ -1,5 +1,6 @@
-//! The deterministic automaton: sets of states, and for calls sets of bodies that are read at once. What has been read when they close tells which of them
-//! it was (an outcome), so that unions are told apart exactly, however late they differ (Alur and Madhusudan, "Visibly pushdown languages", 2004).
+//! The deterministic automaton: sets of states, and for calls sets of bodies that are read at once. What has been read
+//! when they close tells which of them it was (an outcome), so that unions are told apart exactly, however late they
+//! differ (Alur and Madhusudan, "Visibly pushdown languages", 2004).
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -209,7 +210,8 @@ impl Determinizer<'_> {
         let mut actions = self.moves(group, range.clone())?;
         let set = &self.members[range.clone()];
         let mut ends: Vec<BodyId> = set.iter().filter_map(|&s| self.nfa.accepts(s)).collect();
-        let mut calls: Vec<Call> = set.iter().flat_map(|&s| self.nfa.calls_of(s)).filter(|c| self.useful(c)).copied().collect();
+        let mut calls: Vec<Call> =
+            set.iter().flat_map(|&s| self.nfa.calls_of(s)).filter(|c| self.useful(c)).copied().collect();
         calls.sort_unstable_by_key(|c| (c.open, c.body, c.to));
         let mut rest = &calls[..];
         while let Some(first) = rest.first() {
@@ -229,7 +231,11 @@ impl Determinizer<'_> {
         sort_few(&mut actions, |a| a.0);
         if let Some(pair) = actions.windows(2).find(|w| w[0].1 >= w[1].0) {
             let byte = char::from(pair[1].0);
-            return Err(Error::new(ErrorKind::Ambiguous, format!("`{byte}` may begin a value and be part of another text at the same place")).into());
+            return Err(Error::new(
+                ErrorKind::Ambiguous,
+                format!("`{byte}` may begin a value and be part of another text at the same place"),
+            )
+            .into());
         }
         self.rows.push(Row { actions, accepts });
         Ok(())
@@ -244,13 +250,19 @@ impl Determinizer<'_> {
         let mut edges = std::mem::take(&mut self.edges);
         edges.clear();
         for &s in &self.members[set] {
-            edges.extend(self.nfa.edges_of(s).filter(|e| self.live[e.to as usize]).map(|e| (e.lo, e.hi, e.to, e.effect)));
+            edges.extend(
+                self.nfa.edges_of(s).filter(|e| self.live[e.to as usize]).map(|e| (e.lo, e.hi, e.to, e.effect)),
+            );
         }
         let few = edges.len() <= FEW;
         if few {
             sort_few(&mut edges, |e| e.0);
         }
-        let out = if few && edges.windows(2).all(|pair| pair[0].1 < pair[1].0) { self.single_moves(group, &edges) } else { self.shared_moves(group, &edges) };
+        let out = if few && edges.windows(2).all(|pair| pair[0].1 < pair[1].0) {
+            self.single_moves(group, &edges)
+        } else {
+            self.shared_moves(group, &edges)
+        };
         self.edges = edges;
         out
     }
@@ -303,7 +315,13 @@ impl Determinizer<'_> {
                 [true, false, _] => Effect::None,
                 [false, true, false] => Effect::Count,
                 [false, false, true] => Effect::Space,
-                _ => return Err(Error::new(ErrorKind::Ambiguous, "a byte is counted by one alternative and not by another").into()),
+                _ => {
+                    return Err(Error::new(
+                        ErrorKind::Ambiguous,
+                        "a byte is counted by one alternative and not by another",
+                    )
+                    .into());
+                }
             };
             targets.sort_unstable();
             targets.dedup();

@@ -1,5 +1,5 @@
-//! Deterministic automata over code points: the languages of strings and of numbers' text. Small, so that they are intersected, complemented and
-//! compared exactly before anything becomes bytes.
+//! Deterministic automata over code points: the languages of strings and of numbers' text. Small, so that they are
+//! intersected, complemented and compared exactly before anything becomes bytes.
 
 use crate::budget::Budget;
 use crate::chars::MAX_CHAR;
@@ -16,8 +16,8 @@ pub(crate) struct Arc {
     pub to: u32,
 }
 
-/// State 0 is the start. Arcs of a state are sorted and disjoint; a code point without one is refused. A tag says what is accepted in a state: 0 nothing,
-/// 1 where there is only one language.
+/// State 0 is the start. Arcs of a state are sorted and disjoint; a code point without one is refused. A tag says what
+/// is accepted in a state: 0 nothing, 1 where there is only one language.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Dfa {
     pub arcs: Vec<Vec<Arc>>,
@@ -132,7 +132,8 @@ impl Dfa {
         Self::product(&[self], false, &mut |tags| u32::from(tags[0] == 0), budget)
     }
 
-    /// Runs all of `list` side by side. `tag` says what a tuple of their tags is; `all` leaves out what one of them refuses for good.
+    /// Runs all of `list` side by side. `tag` says what a tuple of their tags is; `all` leaves out what one of them
+    /// refuses for good.
     pub fn product(list: &[&Self], all: bool, tag: &mut dyn FnMut(&[u32]) -> u32, budget: &Budget) -> Result<Self> {
         const DEAD: u32 = u32::MAX;
         let mut tuples = Interned::default();
@@ -285,8 +286,8 @@ impl Dfa {
         (out.len() <= most).then_some(out)
     }
 
-    /// The least and the greatest number of code points in an accepted string; `None` where there is no greatest. Of an automaton that is minimised
-    /// and not empty.
+    /// The least and the greatest number of code points in an accepted string; `None` where there is no greatest. Of an
+    /// automaton that is minimised and not empty.
     pub fn span(&self) -> (u32, Option<u32>) {
         let n = self.arcs.len();
         let mut depth = vec![u32::MAX; n];
@@ -307,7 +308,8 @@ impl Dfa {
                 }
             }
         }
-        // Every state is live, so a cycle means that there is no longest string: the order of Kahn then does not come to its end.
+        // Every state is live, so a cycle means that there is no longest string: the order of Kahn then does not come
+        // to its end.
         let mut incoming = vec![0u32; n];
         self.arcs.iter().flatten().for_each(|a| incoming[a.to as usize] += 1);
         let mut longest = vec![0u32; n];

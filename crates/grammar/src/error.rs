@@ -8,7 +8,8 @@ use std::fmt;
 pub enum ErrorKind {
     /// A keyword, a format or a part of a regular expression that cannot be enforced.
     Unsupported,
-    /// What JSON Schema does not allow: a keyword of the wrong type, a `$ref` that leads nowhere, text that is not JSON.
+    /// What JSON Schema does not allow: a keyword of the wrong type, a `$ref` that leads nowhere, text that is not
+    /// JSON.
     InvalidSchema,
     /// A regular expression that cannot be read.
     InvalidRegex,
@@ -16,7 +17,8 @@ pub enum ErrorKind {
     Unsatisfiable,
     /// The automaton, or the work to make it, is beyond the [`Limits`](crate::Limits).
     TooLarge,
-    /// Two parts of a grammar begin with the same byte in a way that one pass cannot tell apart, e.g. a literal `"` beside a JSON string.
+    /// Two parts of a grammar begin with the same byte in a way that one pass cannot tell apart, e.g. a literal `"`
+    /// beside a JSON string.
     Ambiguous,
 }
 
@@ -74,7 +76,8 @@ impl Error {
         self.kind.code()
     }
 
-    /// Which of the grammar's schemas it is about, in the order in which they stand in it; 0 where there is one, or none.
+    /// Which of the grammar's schemas it is about, in the order in which they stand in it; 0 where there is one, or
+    /// none.
     pub fn schema(&self) -> u32 {
         self.schema
     }

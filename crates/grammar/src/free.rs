@@ -1,4 +1,5 @@
-//! Free text that looks for triggers. It is well-formed UTF-8, and a special token that is no trigger has no place in it.
+//! Free text that looks for triggers. It is well-formed UTF-8, and a special token that is no trigger has no place in
+//! it.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Map;
@@ -69,7 +70,8 @@ impl Tree {
         }
     }
 
-    /// Leads each byte without a child to the node of the longest proper suffix instead (Aho and Corasick, "Efficient string matching", 1975).
+    /// Leads each byte without a child to the node of the longest proper suffix instead (Aho and Corasick, "Efficient
+    /// string matching", 1975).
     fn link(&mut self) {
         let mut suffix = vec![0usize; self.to.len()];
         let mut queue: Vec<usize> = self.to[0].iter().filter(|&&c| c != 0).map(|&c| c as usize).collect();
@@ -93,7 +95,8 @@ impl Tree {
     }
 }
 
-/// Where a byte of well-formed UTF-8 leads, from the beginning of a character (0) or inside of one (Unicode 15, table 3-7).
+/// Where a byte of well-formed UTF-8 leads, from the beginning of a character (0) or inside of one (Unicode 15, table
+/// 3-7).
 fn utf8_step(at: u8, byte: u8) -> Option<u8> {
     Some(match (at, byte) {
         (0, 0..=0x7f) | (1, 0x80..=0xbf) => 0,
@@ -116,7 +119,10 @@ pub(crate) fn free(nfa: &mut Nfa, words: &[&[u8]], exits: &[StateId]) -> Result<
             return Err(wrong("an empty trigger"));
         }
         let special = word[0] == SPECIAL_BEGIN;
-        if !is_text(word) || word[usize::from(special)..].contains(&SPECIAL_BEGIN) || word[..word.len() - usize::from(special)].contains(&SPECIAL_END) {
+        if !is_text(word)
+            || word[usize::from(special)..].contains(&SPECIAL_BEGIN)
+            || word[..word.len() - usize::from(special)].contains(&SPECIAL_END)
+        {
             return Err(wrong("a trigger that is neither text nor one special token"));
         }
         if special { specials.add(&word[1..], i)? } else { texts.add(word, i)? }
@@ -190,7 +196,11 @@ mod tests {
         }
         for bytes in (0..=0xff_ffffu32).step_by(5).map(u32::to_be_bytes) {
             let bytes = &bytes[1..];
-            assert_eq!(bytes.iter().copied().try_fold(0, utf8_step) == Some(0), std::str::from_utf8(bytes).is_ok(), "{bytes:x?}");
+            assert_eq!(
+                bytes.iter().copied().try_fold(0, utf8_step) == Some(0),
+                std::str::from_utf8(bytes).is_ok(),
+                "{bytes:x?}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What a text has to be: schemas, regular expressions and literals, and how they stand beside and behind each other. A family's way of writing calls is put
-//! together of these from outside.
+//! What a text has to be: schemas, regular expressions and literals, and how they stand beside and behind each other. A
+//! family's way of writing calls is put together of these from outside.
 
 use serde_json::Value;
 
@@ -28,7 +28,8 @@ impl Grammar {
     /// The JSON texts that satisfy a schema (draft 2020-12). Keys come in the order in which `properties` names them.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidSchema`](crate::ErrorKind::InvalidSchema) where the text is no JSON. What the schema says is judged when it is compiled.
+    /// [`ErrorKind::InvalidSchema`](crate::ErrorKind::InvalidSchema) where the text is no JSON. What the schema says is
+    /// judged when it is compiled.
     pub fn json_schema(text: &str) -> Result<Self> {
         Ok(Self::json_schema_value(parsed(text, "schema")?))
     }
@@ -68,7 +69,8 @@ impl Grammar {
         Self(Node::Sequence(parts.into_iter().collect()))
     }
 
-    /// Any of them. They may begin alike, but where one begins a JSON value another must not have the same byte as text.
+    /// Any of them. They may begin alike, but where one begins a JSON value another must not have the same byte as
+    /// text.
     pub fn union(parts: impl IntoIterator<Item = Self>) -> Self {
         Self(Node::Union(parts.into_iter().collect()))
     }
@@ -84,8 +86,8 @@ impl Grammar {
         Self(Node::FreeUntil(end.into()))
     }
 
-    /// Any text, except that behind each trigger comes its grammar, and then free text again. It may end wherever no such grammar is under way. A trigger is text
-    /// or one special token.
+    /// Any text, except that behind each trigger comes its grammar, and then free text again. It may end wherever no
+    /// such grammar is under way. A trigger is text or one special token.
     pub fn free_text<T: Into<Vec<u8>>>(triggers: impl IntoIterator<Item = (T, Self)>) -> Self {
         Self(Node::FreeText(triggers.into_iter().map(|(trigger, then)| (trigger.into(), then)).collect()))
     }

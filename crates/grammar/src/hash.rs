@@ -1,5 +1,5 @@
-//! Maps whose hash is a multiplication and a shift a word: sets of states are hashed often, and what an attacker could gain by collisions ends
-//! with the budget.
+//! Maps whose hash is a multiplication and a shift a word: sets of states are hashed often, and what an attacker could
+//! gain by collisions ends with the budget.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

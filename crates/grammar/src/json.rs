@@ -10,8 +10,8 @@ impl Grammar {
     /// The grammar that JSON describes, in the form that the crate's overview lists.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidSchema`], with the place in the description, where it is not of this form or no JSON; `TooLarge` where it nests too deeply. What
-    /// schemas and regular expressions say is judged when it is compiled.
+    /// [`ErrorKind::InvalidSchema`], with the place in the description, where it is not of this form or no JSON;
+    /// `TooLarge` where it nests too deeply. What schemas and regular expressions say is judged when it is compiled.
     pub fn from_json(text: &str) -> Result<Self> {
         let value = parsed(text, "grammar")?;
         read(value, &mut String::new())
@@ -22,7 +22,10 @@ impl Grammar {
 pub(crate) fn parsed(text: &str, what: &str) -> Result<Value> {
     serde_json::from_str(text).map_err(|e| {
         let deep = e.to_string().starts_with("recursion limit");
-        Error::new(if deep { ErrorKind::TooLarge } else { ErrorKind::InvalidSchema }, format!("the {what} is no JSON that can be read: {e}"))
+        Error::new(
+            if deep { ErrorKind::TooLarge } else { ErrorKind::InvalidSchema },
+            format!("the {what} is no JSON that can be read: {e}"),
+        )
     })
 }
 
@@ -44,7 +47,9 @@ fn within<T>(at: &mut String, step: &str, f: impl FnOnce(&mut String) -> Result<
 fn read(value: Value, at: &mut String) -> Result<Grammar> {
     let Value::Object(map) = value else { return Err(wrong(at, "a grammar is an object")) };
     let mut members = map.into_iter();
-    let (Some((form, value)), None) = (members.next(), members.next()) else { return Err(wrong(at, "a grammar has one member")) };
+    let (Some((form, value)), None) = (members.next(), members.next()) else {
+        return Err(wrong(at, "a grammar has one member"));
+    };
     within(at, &form, |at| {
         Ok(match form.as_str() {
             "schema" => Grammar::json_schema_value(value),

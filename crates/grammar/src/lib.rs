@@ -1,18 +1,20 @@
 //! Structured output as an automaton that a GPU can walk.
 //!
-//! A [`Grammar`] says what a text has to be: a JSON Schema, a regular expression, a list of choices, or a family's way of writing calls put together of these.
-//! [`compile`] makes a byte-level visibly pushdown automaton of it: flat arrays ([`Automaton`]) in which a thread looks up what a byte does. [`Walk`] does the
-//! same on the host, step by step as the kernels do, and [`Vocabulary`] packs a tokenizer's tokens for both.
+//! A [`Grammar`] says what a text has to be: a JSON Schema, a regular expression, a list of choices, or a family's way
+//! of writing calls put together of these. [`compile`] makes a byte-level visibly pushdown automaton of it: flat arrays
+//! ([`Automaton`]) in which a thread looks up what a byte does. [`Walk`] does the same on the host, step by step as the
+//! kernels do, and [`Vocabulary`] packs a tokenizer's tokens for both.
 //!
-//! The feature `compile`, which is on by default, is all of this. Without it the crate has no dependencies and only what a finished automaton needs:
-//! [`Automaton::from_parts`] checks arrays that another module has made, and [`Walk`] and [`Vocabulary`] are as they are.
+//! The feature `compile`, which is on by default, is all of this. Without it the crate has no dependencies and only
+//! what a finished automaton needs: [`Automaton::from_parts`] checks arrays that another module has made, and [`Walk`]
+//! and [`Vocabulary`] are as they are.
 //!
 #![cfg_attr(feature = "compile", doc = "```")]
 #![cfg_attr(not(feature = "compile"), doc = "```ignore")]
 //! use millrace_grammar::{Grammar, Options, Walk, compile};
 //!
-//! let schema = r#"{ "type": "object", "properties": { "age": { "type": "integer", "minimum": 0 } }, "required": ["age"] }"#;
-//! let (automaton, report) = compile(&Grammar::json_schema(schema)?, &Options::default())?;
+//! let schema = r#"{ "type": "object", "properties": { "age": { "type": "integer", "minimum": 0 } }, "required":
+//! ["age"] }"#; let (automaton, report) = compile(&Grammar::json_schema(schema)?, &Options::default())?;
 //! assert!(report.warnings.is_empty());
 //! let mut walk = Walk::new(&automaton);
 //! assert!(walk.advance_token(&automaton, b"{\"age\": 3"));

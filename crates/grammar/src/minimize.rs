@@ -55,8 +55,12 @@ pub(crate) fn minimize(vpa: &Vpa, budget: &Budget) -> Result<Classes> {
 fn row_signature(row: &Row, n: usize, class: &[u32], key: &mut Signature) {
     let mut actions = row.actions.iter().map(|&(lo, hi, action)| {
         let what = match action {
-            Action::Move { to, effect } => u64::from(class[to as usize]) << 8 | if effect == Effect::None { 0 } else { effect as u64 },
-            Action::Push { symbol, to } => u64::from(class[n + symbol as usize]) << 36 | u64::from(class[to as usize]) << 8 | 4,
+            Action::Move { to, effect } => {
+                u64::from(class[to as usize]) << 8 | if effect == Effect::None { 0 } else { effect as u64 }
+            }
+            Action::Push { symbol, to } => {
+                u64::from(class[n + symbol as usize]) << 36 | u64::from(class[to as usize]) << 8 | 4
+            }
             Action::Pop { outcome } => u64::from(outcome) << 8 | 5,
         };
         (lo, hi, what)

@@ -1,4 +1,5 @@
-//! The automaton before it is deterministic: states with edges on bytes, and calls, which read a body between an opening and a closing byte.
+//! The automaton before it is deterministic: states with edges on bytes, and calls, which read a body between an
+//! opening and a closing byte.
 
 use std::rc::Rc;
 
@@ -34,7 +35,8 @@ pub(crate) struct Edge {
     next: u32,
 }
 
-/// Reads `open`, then the body, then the body's closing byte, and goes on at `to`. The body's counter ends between `min` and `max`.
+/// Reads `open`, then the body, then the body's closing byte, and goes on at `to`. The body's counter ends between
+/// `min` and `max`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
     pub open: u8,
@@ -161,8 +163,8 @@ impl Nfa {
         s.edges == END && s.calls == END && s.accepts == NOTHING
     }
 
-    /// Which states reach the end of their body. A call helps only where its own body has an end: the least fixpoint, found from the ends backwards.
-    /// What is built of these states alone can always be finished.
+    /// Which states reach the end of their body. A call helps only where its own body has an end: the least fixpoint,
+    /// found from the ends backwards. What is built of these states alone can always be finished.
     pub fn live(&self) -> Result<Vec<bool>> {
         let n = self.states.len();
         // What leads to each state, in one array.
@@ -184,7 +186,8 @@ impl Nfa {
             first[to as usize + 1] += 1;
         });
         self.budget.spend(n + self.edges.len() + self.jumps.len() + self.calls.len())?;
-        let mut starts: Vec<(StateId, BodyId)> = self.bodies.iter().zip(0..).map(|(body, id)| (body.start, id)).collect();
+        let mut starts: Vec<(StateId, BodyId)> =
+            self.bodies.iter().zip(0..).map(|(body, id)| (body.start, id)).collect();
         starts.sort_unstable();
         let mut live = vec![false; n];
         let mut ends = vec![false; self.bodies.len()];

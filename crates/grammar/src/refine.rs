@@ -1,9 +1,9 @@
 //! Partition refinement: which nodes of a graph behave alike. Minimises the automata of strings and the whole.
 //!
-//! Nodes begin in one class for each label. A node whose successors have changed their class is looked at again; where the members of a class then
-//! differ, the largest part keeps the class's number, so that each node is moved at most log n times (Hopcroft's argument, with signatures as in
-//! Valmari and Franceschinis, "Simple O(m log n) time Markov chain lumping", 2010). Signatures are compared by their hash; when all is done, they are
-//! compared word by word once.
+//! Nodes begin in one class for each label. A node whose successors have changed their class is looked at again; where
+//! the members of a class then differ, the largest part keeps the class's number, so that each node is moved at most
+//! log n times (Hopcroft's argument, with signatures as in Valmari and Franceschinis, "Simple O(m log n) time Markov
+//! chain lumping", 2010). Signatures are compared by their hash; when all is done, they are compared word by word once.
 
 use std::collections::VecDeque;
 
@@ -30,8 +30,9 @@ impl Signature {
     }
 }
 
-/// Numbers of classes, one a node. `signature` adds what a node does, in terms of the classes that it is given; two nodes whose labels and signatures
-/// are equal stay together. `successors` calls back with each node that a node's signature depends on.
+/// Numbers of classes, one a node. `signature` adds what a node does, in terms of the classes that it is given; two
+/// nodes whose labels and signatures are equal stay together. `successors` calls back with each node that a node's
+/// signature depends on.
 pub(crate) fn refine(
     labels: &[u32],
     successors: impl Fn(usize, &mut dyn FnMut(usize)),
@@ -100,7 +101,13 @@ impl Partition {
         Self { nodes, place, class, parts, queue }
     }
 
-    fn refine(&mut self, predecessors: &Predecessors, signature: &impl Fn(usize, &[u32], &mut Signature), seed: u64, budget: &Budget) -> Result<()> {
+    fn refine(
+        &mut self,
+        predecessors: &Predecessors,
+        signature: &impl Fn(usize, &[u32], &mut Signature),
+        seed: u64,
+        budget: &Budget,
+    ) -> Result<()> {
         let mut found: Vec<(u64, u32)> = Vec::new();
         while let Some(id) = self.queue.pop_front() {
             let Part { from, until, marked } = self.parts[id as usize];
@@ -117,9 +124,15 @@ impl Partition {
                 key.hash
             };
             found.clear();
-            found.extend(self.nodes[from as usize..(from + marked) as usize].iter().map(|&node| (hash(node, &self.class), node)));
+            found.extend(
+                self.nodes[from as usize..(from + marked) as usize].iter().map(|&node| (hash(node, &self.class), node)),
+            );
             // Unmarked members still agree with each other: one signature stands for all.
-            let rest = self.nodes.get((from + marked) as usize).filter(|_| from + marked < until).map(|&node| hash(node, &self.class));
+            let rest = self
+                .nodes
+                .get((from + marked) as usize)
+                .filter(|_| from + marked < until)
+                .map(|&node| hash(node, &self.class));
             budget.spend(work)?;
             let first = rest.unwrap_or(found[0].0);
             if found.iter().all(|f| f.0 == first) {

@@ -10,7 +10,8 @@ pub const SPECIAL_BEGIN: u8 = 0xff;
 /// The byte behind it.
 pub const SPECIAL_END: u8 = 0xfe;
 
-/// What a special token is to a grammar and to [`Vocabulary::new`]: its text between two bytes that no text has. It is allowed only where a grammar names it.
+/// What a special token is to a grammar and to [`Vocabulary::new`]: its text between two bytes that no text has. It is
+/// allowed only where a grammar names it.
 pub fn special_token(text: &str) -> Vec<u8> {
     [&[SPECIAL_BEGIN], text.as_bytes(), &[SPECIAL_END]].concat()
 }
@@ -18,8 +19,9 @@ pub fn special_token(text: &str) -> Vec<u8> {
 /// The tokens of a model.
 #[derive(Debug, Clone, Default)]
 pub struct Vocabulary {
-    /// `(V, 4)` words: the first four bytes, the lowest first; the word of `bytes` where the token begins in bits 8 to 31 and its length in bytes in bits 0 to
-    /// 7; its categories and number of characters ([`token_categories`]); 1 where it ends a text.
+    /// `(V, 4)` words: the first four bytes, the lowest first; the word of `bytes` where the token begins in bits 8 to
+    /// 31 and its length in bytes in bits 0 to 7; its categories and number of characters ([`token_categories`]); 1
+    /// where it ends a text.
     pub heads: Vec<u32>,
     /// All bytes, each token from a word of its own, the lowest byte first.
     pub bytes: Vec<u32>,
@@ -27,7 +29,8 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Packs tokens. Special tokens are those of [`special_token`] or empty, which is never allowed; `stop` tells which end a text.
+    /// Packs tokens. Special tokens are those of [`special_token`] or empty, which is never allowed; `stop` tells which
+    /// end a text.
     pub fn new<'a>(tokens: impl IntoIterator<Item = &'a [u8]>, stop: impl Fn(usize) -> bool) -> Self {
         let mut it = Self::default();
         for (id, token) in tokens.into_iter().enumerate() {
@@ -73,7 +76,8 @@ impl Vocabulary {
         self.heads[4 * id + 3] != 0
     }
 
-    /// A byte that no token can write on its own and a text may need, if there is one: such a vocabulary may come to a place where nothing is allowed.
+    /// A byte that no token can write on its own and a text may need, if there is one: such a vocabulary may come to a
+    /// place where nothing is allowed.
     pub fn missing_byte(&self) -> Option<u8> {
         let mut there = [false; 256];
         for id in 0..self.len() {
@@ -81,7 +85,8 @@ impl Vocabulary {
                 there[usize::from(*byte)] = true;
             }
         }
-        // Control characters stand in no JSON but as white space; UTF-8 never has some bytes, and no character has been given to others.
+        // Control characters stand in no JSON but as white space; UTF-8 never has some bytes, and no character has been
+        // given to others.
         let needed = |b: u8| !matches!(b, 0..=0x08 | 0x0b | 0x0c | 0x0e..=0x1f | 0x7f | 0xc0 | 0xc1 | 0xf1..=0xff);
         (0..=255u8).find(|&b| !there[usize::from(b)] && needed(b))
     }

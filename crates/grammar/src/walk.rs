@@ -6,7 +6,8 @@ use crate::vocabulary::Vocabulary;
 
 /// Bytes of white space in a row that say nothing: a model cannot pad for ever.
 pub const MAX_SPACE: u32 = 64;
-/// Symbols that one token may push: the kernel keeps them in registers. A token that pushes more is refused; shorter ones lead there too.
+/// Symbols that one token may push: the kernel keeps them in registers. A token that pushes more is refused; shorter
+/// ones lead there too.
 pub const MAX_TOKEN_PUSHES: usize = 16;
 /// Symbols on the stack: a text that nests deeper is refused.
 pub const MAX_STACK: usize = 1000;
@@ -75,7 +76,8 @@ impl Walk {
         self.try_token(automaton, token).is_some()
     }
 
-    /// One bit a token of a vocabulary, the lowest of a word first: those that may come next. Tokens that end a text are allowed where it may end.
+    /// One bit a token of a vocabulary, the lowest of a word first: those that may come next. Tokens that end a text
+    /// are allowed where it may end.
     pub fn mask(&self, automaton: &Automaton, vocabulary: &Vocabulary) -> Vec<u32> {
         let mut mask = vec![0; vocabulary.len().div_ceil(32)];
         let ends = self.accepting(automaton);
@@ -87,20 +89,24 @@ impl Walk {
             // Kinds that all loop are decided without a walk, as in the kernel.
             let loops = !token.is_empty() && (kinds & 0x1_ffff) & !(categories & 0xffff) == 0;
             let fits = loops && (categories & COUNTS == 0 || kinds >> 17 <= room);
-            if (vocabulary.is_stop(id) && ends) || (!vocabulary.is_stop(id) && (fits || (!loops && self.allowed(automaton, token)))) {
+            if (vocabulary.is_stop(id) && ends)
+                || (!vocabulary.is_stop(id) && (fits || (!loops && self.allowed(automaton, token))))
+            {
                 mask[id / 32] |= 1 << (id % 32);
             }
         }
         mask
     }
 
-    /// The walk as the kernels hold it: state, depth, counter, run, then symbol and counter of each frame, the lowest first.
+    /// The walk as the kernels hold it: state, depth, counter, run, then symbol and counter of each frame, the lowest
+    /// first.
     pub fn words(&self) -> Vec<u32> {
         let head = [self.state, self.stack.len() as u32, self.count, self.run];
         head.into_iter().chain(self.stack.iter().flat_map(|f| [f.0, f.1])).collect()
     }
 
-    /// The walk of such words; `None` where they are not those of a walk through this automaton. What lies behind the stack is not looked at.
+    /// The walk of such words; `None` where they are not those of a walk through this automaton. What lies behind the
+    /// stack is not looked at.
     pub fn from_words(automaton: &Automaton, words: &[u32]) -> Option<Self> {
         let (&[state, depth, count, run], frames) = words.split_first_chunk::<4>()?;
         let depth = depth as usize;

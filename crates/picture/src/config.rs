@@ -1,7 +1,7 @@
 //! Values of a preprocessor_config.json.
 //!
-//! Keys that no reader asks for are passed over: such files hold every default of the processor's class, most of which say nothing about pixels. What
-//! would change pixels and is not implemented is refused.
+//! Keys that no reader asks for are passed over: such files hold every default of the processor's class, most of which
+//! say nothing about pixels. What would change pixels and is not implemented is refused.
 
 use serde_json::{Map, Value};
 
@@ -26,33 +26,47 @@ impl<'a> Config<'a> {
 
     /// A whole number of at least 1 below another key.
     pub fn whole_in(&self, key: &'static str, inner: &'static str, default: u32) -> Result<u32> {
-        self.get(key).and_then(|value| value.get(inner)).filter(|value| !value.is_null()).map_or(Ok(default), |value| whole(value, key, 1))
+        self.get(key)
+            .and_then(|value| value.get(inner))
+            .filter(|value| !value.is_null())
+            .map_or(Ok(default), |value| whole(value, key, 1))
     }
 
     pub fn flag(&self, key: &'static str, default: bool) -> Result<bool> {
-        self.get(key).map_or(Ok(default), |value| value.as_bool().ok_or_else(|| Error::config(key, format!("is {value}, neither true nor false"))))
+        self.get(key).map_or(Ok(default), |value| {
+            value.as_bool().ok_or_else(|| Error::config(key, format!("is {value}, neither true nor false")))
+        })
     }
 
     /// A finite number above 0.
     pub fn number(&self, key: &'static str, default: f64) -> Result<f64> {
         let positive = |value: &Value| value.as_f64().filter(|number| number.is_finite() && *number > 0.0);
-        self.get(key).map_or(Ok(default), |value| positive(value).ok_or_else(|| Error::config(key, format!("is {value}, not a number above 0"))))
+        self.get(key).map_or(Ok(default), |value| {
+            positive(value).ok_or_else(|| Error::config(key, format!("is {value}, not a number above 0")))
+        })
     }
 
     /// A number for each of red, green and blue.
     pub fn channels(&self, key: &'static str, default: [f32; 3]) -> Result<[f32; 3]> {
         let Some(value) = self.get(key) else { return Ok(default) };
-        let numbers: Option<Vec<f32>> = value.as_array().map(|values| values.iter().filter_map(Value::as_f64).map(|number| number as f32).collect());
-        numbers.and_then(|numbers| numbers.try_into().ok()).ok_or_else(|| Error::config(key, format!("is {value}, not three numbers")))
+        let numbers: Option<Vec<f32>> = value
+            .as_array()
+            .map(|values| values.iter().filter_map(Value::as_f64).map(|number| number as f32).collect());
+        numbers
+            .and_then(|numbers| numbers.try_into().ok())
+            .ok_or_else(|| Error::config(key, format!("is {value}, not three numbers")))
     }
 
     /// The filter, by Pillow's number.
     pub fn filter(&self, default: Filter) -> Result<Filter> {
         let Some(value) = self.get("resample") else { return Ok(default) };
         let named = FILTERS.into_iter().find(|(number, _)| value.as_u64() == Some(*number));
-        named
-            .map(|(_, filter)| filter)
-            .ok_or_else(|| Error::config("resample", format!("is {value}: only 1 (Lanczos), 2 (bilinear) and 3 (bicubic) are implemented")))
+        named.map(|(_, filter)| filter).ok_or_else(|| {
+            Error::config(
+                "resample",
+                format!("is {value}: only 1 (Lanczos), 2 (bilinear) and 3 (bicubic) are implemented"),
+            )
+        })
     }
 
     /// Refuses what is always done to be off, or not to be as it is always done.
@@ -72,7 +86,9 @@ impl<'a> Config<'a> {
 
 fn whole(value: &Value, key: &'static str, least: u32) -> Result<u32> {
     // Files hold 2.0 where a processor computes with it.
-    let number = value.as_u64().or_else(|| value.as_f64().filter(|number| number.fract() == 0.0 && *number >= 0.0).map(|number| number as u64));
+    let number = value.as_u64().or_else(|| {
+        value.as_f64().filter(|number| number.fract() == 0.0 && *number >= 0.0).map(|number| number as u64)
+    });
     let fits = number.and_then(|number| u32::try_from(number).ok()).filter(|number| *number >= least);
     fits.ok_or_else(|| Error::config(key, format!("is {value}, not a whole number of at least {least}")))
 }
@@ -80,7 +96,10 @@ fn whole(value: &Value, key: &'static str, least: u32) -> Result<u32> {
 /// Refuses a number that is not a multiple of `factor`.
 pub(crate) fn multiple(key: &'static str, number: u32, factor: u32) -> Result<()> {
     if factor == 0 || !number.is_multiple_of(factor) {
-        return Err(Error::config(key, format!("is {number}, not a multiple of {factor} pixels, which is a row of the prompt")));
+        return Err(Error::config(
+            key,
+            format!("is {number}, not a multiple of {factor} pixels, which is a row of the prompt"),
+        ));
     }
     Ok(())
 }

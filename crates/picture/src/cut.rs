@@ -94,7 +94,8 @@ impl Cut {
 
     /// The tiles of `side` pixels that the canvas has, row by row.
     pub(crate) fn tiles_of(canvas: usize, (columns, rows): (u32, u32), side: u32, grid: Grid) -> Vec<Crop> {
-        let tile = |row, column| grid.crop(Place::Tile { row, column }, canvas, (column * side, row * side), (side, side));
+        let tile =
+            |row, column| grid.crop(Place::Tile { row, column }, canvas, (column * side, row * side), (side, side));
         (0..rows).flat_map(|row| (0..columns).map(move |column| tile(row, column))).collect()
     }
 

@@ -1,8 +1,9 @@
 //! From a decoded picture to what a vision encoder reads, without I/O and without a GPU.
 //!
-//! A [`Picture`] is RGB in bytes. A [`Family`] says how its encoder wants pictures: [`Family::cut`] gives, from the width and the height alone, the
-//! crops with their sizes, patch grids and prompt rows; [`Cut::crops_of`] gives the crops' pixels, and [`Family::patches`] turns a crop into rows of
-//! numbers. [`resize_table`] fits a table of positions to a crop's grid.
+//! A [`Picture`] is RGB in bytes. A [`Family`] says how its encoder wants pictures: [`Family::cut`] gives, from the
+//! width and the height alone, the crops with their sizes, patch grids and prompt rows; [`Cut::crops_of`] gives the
+//! crops' pixels, and [`Family::patches`] turns a crop into rows of numbers. [`resize_table`] fits a table of positions
+//! to a crop's grid.
 //!
 //! ```
 //! use millrace_picture::{Element, Family, Lfm2Vl, Picture};
@@ -18,8 +19,9 @@
 //! # Ok::<(), millrace_picture::Error>(())
 //! ```
 //!
-//! The rules are those of the image processors of Hugging Face transformers (5.17 and 5.24 have the same), the arithmetic of resizing that of Pillow
-//! or of PyTorch ([`Weights`] says which); tests/data/pictures holds what they give.
+//! The rules are those of the image processors of Hugging Face transformers (5.17 and 5.24 have the same), the
+//! arithmetic of resizing that of Pillow or of PyTorch ([`Weights`] says which); tests/data/pictures holds what they
+//! give.
 
 mod config;
 pub mod cut;

@@ -45,7 +45,8 @@ impl Normalize {
     }
 }
 
-/// The order in which the patches of a grid of `wide` x `high` stand, as indices into raster order. Also the order of the rows of a table of positions.
+/// The order in which the patches of a grid of `wide` x `high` stand, as indices into raster order. Also the order of
+/// the rows of a table of positions.
 ///
 /// # Errors
 /// A grid that is not whole blocks.
@@ -73,7 +74,13 @@ pub fn patch_order(wide: u32, high: u32, order: PatchOrder) -> Result<Vec<usize>
 ///
 /// # Errors
 /// Sides of the crop that are not whole patches, or not whole blocks of patches.
-pub fn patches(crop: &Picture, size: u32, order: PatchOrder, element: Element, normalize: Normalize) -> Result<Vec<f32>> {
+pub fn patches(
+    crop: &Picture,
+    size: u32,
+    order: PatchOrder,
+    element: Element,
+    normalize: Normalize,
+) -> Result<Vec<f32>> {
     let (width, height) = (crop.width(), crop.height());
     if size == 0 || !width.is_multiple_of(size) || !height.is_multiple_of(size) {
         return Err(Error::NotWhole { width, height, block: size });
@@ -88,7 +95,10 @@ pub fn patches(crop: &Picture, size: u32, order: PatchOrder, element: Element, n
         match element {
             Element::RowColumnChannel => {
                 for row in rows {
-                    out.extend(row.chunks_exact(3).flat_map(|pixel| [0, 1, 2].map(|channel| numbers[channel][usize::from(pixel[channel])])));
+                    out.extend(
+                        row.chunks_exact(3)
+                            .flat_map(|pixel| [0, 1, 2].map(|channel| numbers[channel][usize::from(pixel[channel])])),
+                    );
                 }
             }
             Element::ChannelRowColumn => {

@@ -39,11 +39,15 @@ impl Picture {
             let (x, alpha) = (u32::from(x), u32::from(alpha));
             ((x * alpha + 255 * (255 - alpha) + 127) / 255) as u8
         };
-        let opaque = pixels.chunks_exact(4).flat_map(|p| [on_white(p[0], p[3]), on_white(p[1], p[3]), on_white(p[2], p[3])]).collect();
+        let opaque = pixels
+            .chunks_exact(4)
+            .flat_map(|p| [on_white(p[0], p[3]), on_white(p[1], p[3]), on_white(p[2], p[3])])
+            .collect();
         Ok(Self::made(opaque, width, height))
     }
 
-    /// The number of pixels of a picture of this size, if there can be one; at most 1e8, so three times as many bytes fit into 32 bits.
+    /// The number of pixels of a picture of this size, if there can be one; at most 1e8, so three times as many bytes
+    /// fit into 32 bits.
     pub(crate) fn checked_size(width: u32, height: u32) -> Result<usize> {
         if width == 0 || height == 0 {
             return Err(Error::Empty { width, height });

@@ -1,8 +1,8 @@
 //! Resizing of pictures, byte for byte as Pillow and PyTorch do it.
 //!
-//! Both use the same separable filters, widened by the factor when shrinking: a pass along the rows, rounded to bytes, then one along the columns.
-//! They differ in how many bits a weight has. What is rounded where follows Pillow's `src/libImaging/Resample.c` and PyTorch's
-//! `aten/src/ATen/native/cpu/UpSampleKernel.cpp`.
+//! Both use the same separable filters, widened by the factor when shrinking: a pass along the rows, rounded to bytes,
+//! then one along the columns. They differ in how many bits a weight has. What is rounded where follows Pillow's
+//! `src/libImaging/Resample.c` and PyTorch's `aten/src/ATen/native/cpu/UpSampleKernel.cpp`.
 
 use std::f64::consts::PI;
 
@@ -19,14 +19,15 @@ pub enum Filter {
     Lanczos3,
 }
 
-/// How weights are rounded. Measured on 2,570 pictures, 3e8 bytes: bilinear results differ in 0.14 % of the bytes, by one step; bicubic ones in 0.5 %, by
-/// two steps at most.
+/// How weights are rounded. Measured on 2,570 pictures, 3e8 bytes: bilinear results differ in 0.14 % of the bytes, by
+/// one step; bicubic ones in 0.5 %, by two steps at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Weights {
-    /// 22 bits behind the point, as Pillow up to 12.1 has them; later versions make some tall pictures smaller along their columns first.
+    /// 22 bits behind the point, as Pillow up to 12.1 has them; later versions make some tall pictures smaller along
+    /// their columns first.
     Bits22,
-    /// As many bits as let the largest weight of a pass fit into 16 with its sign, as PyTorch has them for bytes on x86-64, which torchvision and the
-    /// image processors of transformers use there.
+    /// As many bits as let the largest weight of a pass fit into 16 with its sign, as PyTorch has them for bytes on
+    /// x86-64, which torchvision and the image processors of transformers use there.
     Bits16,
 }
 
@@ -111,7 +112,8 @@ impl Taps {
             }
         };
         // Away from zero at a half; a weight is at most about 1, so 22 bits and a sign fit.
-        let weights = exact.iter().map(|weight| (weight * f64::from(1 << bits) + 0.5_f64.copysign(*weight)) as i32).collect();
+        let weights =
+            exact.iter().map(|weight| (weight * f64::from(1 << bits) + 0.5_f64.copysign(*weight)) as i32).collect();
         Self { spans, weights, bits }
     }
 

@@ -5,9 +5,9 @@ use crate::{Error, Result};
 /// How a table is fitted. Both are bilinear, and both follow the references in f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TableResize {
-    /// `F.interpolate(mode="bilinear", align_corners=False, antialias=True)` of PyTorch: the middles of cells lie on each other, and the triangle gets
-    /// wider when the grid shrinks. SigLIP 2 with free aspect ratios, LFM2-VL. (To a grid of one column PyTorch 2.11 gives something else, which is no
-    /// interpolation; no family has one.)
+    /// `F.interpolate(mode="bilinear", align_corners=False, antialias=True)` of PyTorch: the middles of cells lie on
+    /// each other, and the triangle gets wider when the grid shrinks. SigLIP 2 with free aspect ratios, LFM2-VL. (To a
+    /// grid of one column PyTorch 2.11 gives something else, which is no interpolation; no family has one.)
     Antialiased,
     /// The corners lie on each other, and the triangle stays one cell wide: Qwen3-VL and Qwen3.5.
     AlignedCorners,
@@ -20,7 +20,15 @@ type Taps = Vec<(usize, f32)>;
 ///
 /// # Errors
 /// A side of 0, or a length of `table` other than its shape.
-pub fn resize_table(table: &[f32], height: usize, width: usize, depth: usize, to_height: usize, to_width: usize, how: TableResize) -> Result<Vec<f32>> {
+pub fn resize_table(
+    table: &[f32],
+    height: usize,
+    width: usize,
+    depth: usize,
+    to_height: usize,
+    to_width: usize,
+    how: TableResize,
+) -> Result<Vec<f32>> {
     let whole = height.checked_mul(width).and_then(|cells| cells.checked_mul(depth)) == Some(table.len());
     let fits = to_height.checked_mul(to_width).and_then(|cells| cells.checked_mul(depth)).is_some();
     if !whole || !fits || table.is_empty() || to_height == 0 || to_width == 0 {
@@ -56,7 +64,8 @@ fn add_weighted(out: &mut Vec<f32>, from: &[f32], size: usize, taps: &Taps) {
     }
 }
 
-/// The taps for each of `to` cells, from a side of `from` cells; what is f32 and what f64 is as in PyTorch's `_compute_weights_aa`.
+/// The taps for each of `to` cells, from a side of `from` cells; what is f32 and what f64 is as in PyTorch's
+/// `_compute_weights_aa`.
 fn antialiased(from: usize, to: usize) -> Vec<Taps> {
     let scale = from as f32 / to as f32;
     let support = scale.max(1.0);

@@ -1,19 +1,20 @@
-//! What Pillow, torchvision and the image processors of transformers make of pictures that a formula gives: tests/data/pictures, which
-//! scripts/oracle/fixtures/pictures.py writes.
+//! What Pillow, torchvision and the image processors of transformers make of pictures that a formula gives:
+//! tests/data/pictures, which scripts/oracle/fixtures/pictures.py writes.
 
 use std::fs;
 use std::path::Path;
 
 use millrace_picture::{
-    Crop, Cut, Element, Error, Family, Filter, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, Place, QwenVl, Resampler, TableResize,
-    Weights, patch_order, patches, resize, resize_table,
+    Crop, Cut, Element, Error, Family, Filter, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, Place,
+    QwenVl, Resampler, TableResize, Weights, patch_order, patches, resize, resize_table,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 fn fixture(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/pictures").join(name);
-    serde_json::from_str(&fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))).unwrap()
+    serde_json::from_str(&fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+        .unwrap()
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -34,7 +35,10 @@ fn pair(value: &Value) -> (u32, u32) {
 
 /// `hashed` of pictures.py.
 fn hashed(x: u32, y: u32, z: u32) -> u32 {
-    let h = x.wrapping_mul(374_761_393).wrapping_add(y.wrapping_mul(668_265_263)).wrapping_add(z.wrapping_mul(2_246_822_519));
+    let h = x
+        .wrapping_mul(374_761_393)
+        .wrapping_add(y.wrapping_mul(668_265_263))
+        .wrapping_add(z.wrapping_mul(2_246_822_519));
     let h = (h ^ (h >> 13)).wrapping_mul(1_274_126_177);
     h ^ (h >> 16)
 }
@@ -50,7 +54,9 @@ fn picture(kind: &str, width: u32, height: u32) -> Picture {
         "squares" => (((x >> 2) ^ (y >> 2) ^ c) & 1) * 255,
         _ => panic!("{kind} is no kind"),
     };
-    let pixels = (0..height).flat_map(|y| (0..width).flat_map(move |x| (0..3).map(move |c| (x, y, c)))).map(|(x, y, c)| byte(x, y, c) as u8);
+    let pixels = (0..height)
+        .flat_map(|y| (0..width).flat_map(move |x| (0..3).map(move |c| (x, y, c))))
+        .map(|(x, y, c)| byte(x, y, c) as u8);
     Picture::new(pixels.collect(), width, height).unwrap()
 }
 
@@ -81,7 +87,11 @@ fn resizing() {
             for pixel in list(&expected["pixels"]) {
                 let [x, y, rgb @ ..] = list(pixel) else { panic!("{pixel}") };
                 let at = ((number(y) * to.0 + number(x)) * 3) as usize;
-                assert_eq!(json!(made.pixels()[at..at + 3]), json!(rgb), "{filter:?} from {from:?} to {to:?} at {x}, {y}");
+                assert_eq!(
+                    json!(made.pixels()[at..at + 3]),
+                    json!(rgb),
+                    "{filter:?} from {from:?} to {to:?} at {x}, {y}"
+                );
             }
             assert_eq!(digest(made.pixels()), expected["pillow"], "{filter:?} from {from:?} to {to:?}");
             compared.0 += 1;
@@ -90,7 +100,10 @@ fn resizing() {
                 assert_eq!(digest(coarse.pixels()), *torch, "{filter:?} with 16 bits from {from:?} to {to:?}");
                 let differing = made.pixels().iter().zip(coarse.pixels()).filter(|(a, b)| a != b).count();
                 let largest = made.pixels().iter().zip(coarse.pixels()).map(|(a, b)| a.abs_diff(*b)).max();
-                assert_eq!((differing as u64, largest.map(u64::from)), (expected["differing"].as_u64().unwrap(), expected["largest"].as_u64()));
+                assert_eq!(
+                    (differing as u64, largest.map(u64::from)),
+                    (expected["differing"].as_u64().unwrap(), expected["largest"].as_u64())
+                );
                 compared.1 += 1;
             }
         }
@@ -102,7 +115,8 @@ fn idefics3() -> Family {
     Family::Idefics3(Idefics3::default())
 }
 
-/// The crops' places are what a cut of so many tiles has, they lie side by side on their canvas, and their grids are theirs.
+/// The crops' places are what a cut of so many tiles has, they lie side by side on their canvas, and their grids are
+/// theirs.
 fn well_formed(cut: &Cut, side: u32) {
     let (columns, rows) = cut.tiles;
     let mut crops = cut.crops.iter();
@@ -116,13 +130,22 @@ fn well_formed(cut: &Cut, side: u32) {
     assert!(last.len() <= 1);
     for crop in last {
         assert_eq!(crop.place, if rows == 0 { Place::Whole } else { Place::Thumbnail });
-        assert_eq!((crop.x, crop.y, crop.width, crop.height), (0, 0, cut.canvases[crop.canvas].width, cut.canvases[crop.canvas].height));
+        assert_eq!(
+            (crop.x, crop.y, crop.width, crop.height),
+            (0, 0, cut.canvases[crop.canvas].width, cut.canvases[crop.canvas].height)
+        );
     }
     assert!(cut.crops.iter().all(|crop| crop.patches() > 0 && crop.prompt_rows > 0));
 }
 
 /// Compares the cuts of one family with the fixture's rows, where null is a refusal; gives how many of each there were.
-fn compare_cuts(family: &Family, sizes: &[Value], expected: &Value, side: u32, row: impl Fn(&Cut) -> Vec<u64>) -> (usize, usize) {
+fn compare_cuts(
+    family: &Family,
+    sizes: &[Value],
+    expected: &Value,
+    side: u32,
+    row: impl Fn(&Cut) -> Vec<u64>,
+) -> (usize, usize) {
     let mut counts = (0, 0);
     assert_eq!(sizes.len(), list(expected).len());
     for (size, expected) in sizes.iter().zip(list(expected)) {
@@ -171,26 +194,40 @@ fn cutting() {
     }
     let idefics = |cut: &Cut| {
         let (first, second) = (cut.canvases[0], cut.canvases[1]);
-        [first.width, first.height, second.width, second.height, cut.tiles.1, cut.tiles.0, cut.crops.len() as u32].map(u64::from).to_vec()
+        [first.width, first.height, second.width, second.height, cut.tiles.1, cut.tiles.0, cut.crops.len() as u32]
+            .map(u64::from)
+            .to_vec()
     };
     let counts = compare_cuts(&idefics3(), sizes, &fixture["idefics3"], 512, idefics);
     assert_eq!(counts.1, 0);
 }
 
-/// Tiles that are no whole number of patches: what is left over on the right and below is not read, and tiles stand as far apart as they are wide.
+/// Tiles that are no whole number of patches: what is left over on the right and below is not read, and tiles stand as
+/// far apart as they are wide.
 #[test]
 fn tiles_with_a_rest() {
-    let smolvlm = Idefics3 { longest_edge: 1536, tile_size: 384, patch_size: 14, scale_factor: 3, ..Idefics3::default() };
+    let smolvlm =
+        Idefics3 { longest_edge: 1536, tile_size: 384, patch_size: 14, scale_factor: 3, ..Idefics3::default() };
     let cut = Family::Idefics3(smolvlm.clone()).cut(1000, 700).unwrap();
     assert_eq!((cut.tiles, cut.crops.len(), cut.prompt_rows()), ((4, 3), 13, 13 * 81));
     let corner = |crop: &Crop| (crop.canvas, crop.x, crop.y);
-    assert_eq!([0, 1, 4, 11, 12].map(|i| corner(&cut.crops[i])), [(1, 0, 0), (1, 384, 0), (1, 0, 384), (1, 1152, 768), (2, 0, 0)]);
+    assert_eq!(
+        [0, 1, 4, 11, 12].map(|i| corner(&cut.crops[i])),
+        [(1, 0, 0), (1, 384, 0), (1, 0, 384), (1, 1152, 768), (2, 0, 0)]
+    );
     assert!(cut.crops.iter().all(|crop| (crop.width, crop.height, crop.wide, crop.high) == (378, 378, 27, 27)));
     let whole = Family::Idefics3(Idefics3 { do_image_splitting: false, ..smolvlm.clone() }).cut(1000, 700).unwrap();
-    assert_eq!((whole.tiles, whole.crops.len(), whole.crops[0].place, whole.crops[0].width), ((0, 0), 1, Place::Whole, 378));
+    assert_eq!(
+        (whole.tiles, whole.crops.len(), whole.crops[0].place, whole.crops[0].width),
+        ((0, 0), 1, Place::Whole, 378)
+    );
     for (tile_size, scale_factor) in [(384, 4), (13, 1), (0, 1)] {
         let wrong = Family::Idefics3(Idefics3 { tile_size, scale_factor, ..smolvlm.clone() });
-        assert!(matches!(wrong.cut(10, 10), Err(Error::Config { .. })), "{tile_size}, {scale_factor}: {:?}", wrong.cut(10, 10));
+        assert!(
+            matches!(wrong.cut(10, 10), Err(Error::Config { .. })),
+            "{tile_size}, {scale_factor}: {:?}",
+            wrong.cut(10, 10)
+        );
     }
 }
 
@@ -206,10 +243,15 @@ fn compare_rows(made: &[f32], width: usize, expected: &Value, tolerance: f64, wh
     let placed: f64 = made.iter().enumerate().map(|(index, value)| f64::from(*value) * (index % 977) as f64).sum();
     let slack = tolerance.max(1e-9) * made.len() as f64;
     assert!((sum - float(&expected["sum"])).abs() <= slack, "{what}: {sum}, not {}", expected["sum"]);
-    assert!((placed - float(&expected["placed"])).abs() <= slack * 977.0, "{what}: {placed}, not {}", expected["placed"]);
+    assert!(
+        (placed - float(&expected["placed"])).abs() <= slack * 977.0,
+        "{what}: {placed}, not {}",
+        expected["placed"]
+    );
 }
 
-/// The rows of every crop are those of the processors, in number and order; equal to the last bit where a number is given.
+/// The rows of every crop are those of the processors, in number and order; equal to the last bit where a number is
+/// given.
 #[test]
 fn patching() {
     let families = [
@@ -248,11 +290,19 @@ fn positions() {
         let [height, width, depth] = [0, 1, 2].map(|side| number(&case["from"][side]));
         let (to_height, to_width) = pair(&case["to"]);
         let value = |y, x, d| (hashed(x, y, d) & 0xffff) as f32 / 32768.0 - 1.0;
-        let table: Vec<f32> = (0..height).flat_map(|y| (0..width).flat_map(move |x| (0..depth).map(move |d| value(y, x, d)))).collect();
+        let table: Vec<f32> =
+            (0..height).flat_map(|y| (0..width).flat_map(move |x| (0..depth).map(move |d| value(y, x, d)))).collect();
         let how = if case["how"] == "antialiased" { TableResize::Antialiased } else { TableResize::AlignedCorners };
-        let [height, width, depth, to_height, to_width] = [height, width, depth, to_height, to_width].map(|side| side as usize);
+        let [height, width, depth, to_height, to_width] =
+            [height, width, depth, to_height, to_width].map(|side| side as usize);
         let made = resize_table(&table, height, width, depth, to_height, to_width, how).unwrap();
-        compare_rows(&made, depth, case, 1e-6, &format!("{} from {height} x {width} to {to_height} x {to_width}", case["how"]));
+        compare_rows(
+            &made,
+            depth,
+            case,
+            1e-6,
+            &format!("{} from {height} x {width} to {to_height} x {to_width}", case["how"]),
+        );
         compared += 1;
     }
     assert_eq!(compared, 18);
@@ -269,10 +319,15 @@ fn orders() {
     // Two patches of 2 x 2 pixels, whose bytes count up.
     let crop = Picture::new((0..24).collect(), 4, 2).unwrap();
     let plain = Normalize::MeanStd { mean: [0.0; 3], std: [1.0 / 255.0; 3] };
-    let rows = |element| -> Vec<f32> { patches(&crop, 2, PatchOrder::Raster, element, plain).unwrap().into_iter().map(f32::round).collect() };
+    let rows = |element| -> Vec<f32> {
+        patches(&crop, 2, PatchOrder::Raster, element, plain).unwrap().into_iter().map(f32::round).collect()
+    };
     let first = [0, 1, 2, 3, 4, 5, 12, 13, 14, 15, 16, 17].map(|byte| byte as f32);
     assert_eq!(rows(Element::RowColumnChannel)[..12], first);
-    assert_eq!(rows(Element::ChannelRowColumn)[..12], [0, 3, 12, 15, 1, 4, 13, 16, 2, 5, 14, 17].map(|byte| byte as f32));
+    assert_eq!(
+        rows(Element::ChannelRowColumn)[..12],
+        [0, 3, 12, 15, 1, 4, 13, 16, 2, 5, 14, 17].map(|byte| byte as f32)
+    );
     assert_eq!(rows(Element::RowColumnChannel)[12..], first.map(|byte| byte + 6.0));
 }
 
@@ -281,27 +336,45 @@ fn orders() {
 fn refusals() {
     assert_eq!(Picture::new(Vec::new(), 0, 5), Err(Error::Empty { width: 0, height: 5 }));
     assert_eq!(Picture::new(Vec::new(), 10_001, 10_000), Err(Error::TooLarge { width: 10_001, height: 10_000 }));
-    assert_eq!(Picture::new(vec![0; 16], 2, 2), Err(Error::WrongLength { width: 2, height: 2, bytes: 16, expected: 12 }));
+    assert_eq!(
+        Picture::new(vec![0; 16], 2, 2),
+        Err(Error::WrongLength { width: 2, height: 2, bytes: 16, expected: 12 })
+    );
     let dot = picture("noise", 1, 1);
     assert_eq!(resize(&dot, 5, 0, Filter::Bilinear), Err(Error::Empty { width: 5, height: 0 }));
-    assert_eq!(resize(&dot, u32::MAX, u32::MAX, Filter::Bilinear), Err(Error::TooLarge { width: u32::MAX, height: u32::MAX }));
+    assert_eq!(
+        resize(&dot, u32::MAX, u32::MAX, Filter::Bilinear),
+        Err(Error::TooLarge { width: u32::MAX, height: u32::MAX })
+    );
     assert!(matches!(dot.part(1, 0, 1, 1), Err(Error::Outside { .. })));
     assert!(matches!(dot.part(u32::MAX, 0, 1, 1), Err(Error::Outside { .. })));
 
-    let all = [Family::Lfm2Vl(Lfm2Vl::default()), Family::QwenVl(QwenVl::default()), Family::Gemma4(Gemma4::default()), idefics3()];
+    let all = [
+        Family::Lfm2Vl(Lfm2Vl::default()),
+        Family::QwenVl(QwenVl::default()),
+        Family::Gemma4(Gemma4::default()),
+        idefics3(),
+    ];
     for family in &all {
         assert_eq!(family.cut(0, 7), Err(Error::Empty { width: 0, height: 7 }));
         assert_eq!(family.cut(u32::MAX, u32::MAX), Err(Error::TooLarge { width: u32::MAX, height: u32::MAX }));
         let cut = family.cut(30, 20).unwrap();
         let other = Error::OtherSize { width: 30, height: 20, got_width: 1, got_height: 1 };
         assert_eq!(cut.crops_of(&dot, family.resampler()), Err(other));
-        assert_eq!(family.patches(&dot, Element::RowColumnChannel), Err(Error::NotWhole { width: 1, height: 1, block: 16 }));
+        assert_eq!(
+            family.patches(&dot, Element::RowColumnChannel),
+            Err(Error::NotWhole { width: 1, height: 1, block: 16 })
+        );
         // Long ones, of every length: none fails in another way.
-        for length in (0..27).map(|power| 3_u32.pow(power % 17) << (power / 9)).filter(|length| *length <= 100_000_000) {
+        for length in (0..27).map(|power| 3_u32.pow(power % 17) << (power / 9)).filter(|length| *length <= 100_000_000)
+        {
             for (width, height) in [(length, 1), (1, length)] {
                 match family.cut(width, height) {
                     Ok(cut) => well_formed(&cut, 512),
-                    Err(error) => assert!(matches!(error, Error::TooNarrow { .. } | Error::TooLarge { .. } | Error::TooFewPatches { .. }), "{error:?}"),
+                    Err(error) => assert!(
+                        matches!(error, Error::TooNarrow { .. } | Error::TooLarge { .. } | Error::TooFewPatches { .. }),
+                        "{error:?}"
+                    ),
                 }
             }
         }
@@ -310,9 +383,14 @@ fn refusals() {
     assert_eq!(large.cut(100, 100), Err(Error::TooLarge { width: 1 << 14, height: 1 << 14 }));
     assert_eq!(all[1].cut(201, 1), Err(Error::TooNarrow { width: 201, height: 1 }));
     let message = all[1].cut(201, 1).unwrap_err().to_string();
-    assert_eq!(message, "a picture of 201 x 1 is too long and narrow for this model: cut it into parts, or add a margin");
+    assert_eq!(
+        message,
+        "a picture of 201 x 1 is too long and narrow for this model: cut it into parts, or add a margin"
+    );
 
-    for (table, shape) in [(11, [2, 2, 3, 4, 4]), (0, [0, 0, 3, 4, 4]), (12, [2, 2, 3, 0, 4]), (12, [2, 2, 3, usize::MAX, 4])] {
+    for (table, shape) in
+        [(11, [2, 2, 3, 4, 4]), (0, [0, 0, 3, 4, 4]), (12, [2, 2, 3, 0, 4]), (12, [2, 2, 3, usize::MAX, 4])]
+    {
         let [height, width, depth, to_height, to_width] = shape;
         let made = resize_table(&vec![0.0; table], height, width, depth, to_height, to_width, TableResize::Antialiased);
         assert!(matches!(made, Err(Error::Table { .. })), "{shape:?}");
@@ -329,11 +407,16 @@ fn configurations() {
     assert_eq!(Gemma4::from_config(&empty), Ok(Gemma4::default()));
     assert_eq!(Idefics3::from_config(&empty, 16, 4), Ok(Idefics3::default()));
     assert_eq!(Gemma3::default().with_config(&empty), Ok(Gemma3::default()));
-    let published = object(json!({ "size": { "height": 896, "width": 896 }, "resample": 2, "do_pan_and_scan": null, "image_mean": [0.4, 0.5, 0.6] }));
+    let published = object(
+        json!({ "size": { "height": 896, "width": 896 }, "resample": 2, "do_pan_and_scan": null, "image_mean": [0.4, 0.5, 0.6] }),
+    );
     assert_eq!(Gemma3::default().with_config(&published).unwrap().mean, [0.4, 0.5, 0.6]);
-    for refused in
-        [json!({ "do_pan_and_scan": true }), json!({ "size": { "height": 896, "width": 448 } }), json!({ "do_normalize": false }), json!({ "resample": 0 })]
-    {
+    for refused in [
+        json!({ "do_pan_and_scan": true }),
+        json!({ "size": { "height": 896, "width": 448 } }),
+        json!({ "do_normalize": false }),
+        json!({ "resample": 0 }),
+    ] {
         assert!(Gemma3::default().with_config(&object(refused.clone())).is_err(), "{refused}");
     }
     assert!(Family::Gemma3(Gemma3 { side: 900, ..Gemma3::default() }).cut(9, 9).is_err());
@@ -362,7 +445,9 @@ fn configurations() {
         resampler: bicubic(Weights::Bits16),
     };
     assert_eq!(Lfm2Vl::from_config(&given), Ok(expected));
-    let given = object(json!({"size": {"shortest_edge": 4096, "longest_edge": 1_048_576}, "patch_size": 14, "merge_size": 2, "max_pixels": 2048.0e3}));
+    let given = object(
+        json!({"size": {"shortest_edge": 4096, "longest_edge": 1_048_576}, "patch_size": 14, "merge_size": 2, "max_pixels": 2048.0e3}),
+    );
     let read = QwenVl::from_config(&given).unwrap();
     assert_eq!((read.min_pixels, read.max_pixels, read.patch_size, read.merge_size), (4096, 2_048_000, 14, 2));
 
@@ -380,11 +465,16 @@ fn configurations() {
         (json!({"max_pixels_tolerance": -1}), "max_pixels_tolerance"),
         (json!({"encoder_patch_size": 0}), "encoder_patch_size"),
     ] {
-        let Err(Error::Config { key: named, .. }) = Lfm2Vl::from_config(&object(given.clone())) else { panic!("{given} was taken") };
+        let Err(Error::Config { key: named, .. }) = Lfm2Vl::from_config(&object(given.clone())) else {
+            panic!("{given} was taken")
+        };
         assert_eq!(named, key);
     }
     let error = Gemma4::from_config(&object(json!({"max_soft_tokens": 100}))).unwrap_err();
-    assert_eq!(error.to_string(), "max_soft_tokens of the preprocessor's configuration is 100, not one of [70, 140, 280, 560, 1120]");
+    assert_eq!(
+        error.to_string(),
+        "max_soft_tokens of the preprocessor's configuration is 100, not one of [70, 140, 280, 560, 1120]"
+    );
 }
 
 /// Settings that no published file has: without tiles, without a thumbnail, with a grid of one tile.

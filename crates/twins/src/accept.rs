@@ -8,8 +8,8 @@ const ROWS: usize = FEW_ROWS as usize;
 /// Most of the text's last tokens that a place is compared with.
 const LOOKED_AT: usize = 4;
 
-/// Where in `text` what its end may go on as came before: the latest place with as many of its last tokens as can be, at least two; the place of
-/// the last of them.
+/// Where in `text` what its end may go on as came before: the latest place with as many of its last tokens as can be,
+/// at least two; the place of the last of them.
 pub fn place(text: &[u32]) -> Option<usize> {
     let end = text.len();
     let same = |e: usize| (0..LOOKED_AT.min(e + 1)).take_while(|k| text[e - k] == text[end - 1 - k]).count();
@@ -26,7 +26,8 @@ pub fn place(text: &[u32]) -> Option<usize> {
     (best.0 > 1).then_some(best.1)
 }
 
-/// tokens = (the token that is read next, what came after the place where the text's end stood before); rows = how many they are.
+/// tokens = (the token that is read next, what came after the place where the text's end stood before); rows = how many
+/// they are.
 pub fn draft(call: &Call) {
     let mut state = call.state();
     let text = call.read("text");
@@ -53,7 +54,9 @@ pub fn run(call: &Call) {
     slot[..ROWS].fill(AFTER_END);
     slot[ROWS] = 0;
     // The largest key; of equals the lowest id.
-    let best = |cand: &[[u32; 2]]| cand.iter().copied().max_by_key(|c| (c[0], std::cmp::Reverse(c[1]))).map_or(AFTER_END, |best| best[1]);
+    let best = |cand: &[[u32; 2]]| {
+        cand.iter().copied().max_by_key(|c| (c[0], std::cmp::Reverse(c[1]))).map_or(AFTER_END, |best| best[1])
+    };
     let rows = (state.rows as usize).min(ROWS);
     let cand = call.view::<[u32; 2]>("cand");
     let choices = cand.chunks_exact(SLICES as usize).take(rows).map(best);

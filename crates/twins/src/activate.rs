@@ -11,10 +11,15 @@ pub fn run(call: &Call) {
     let value = |t: usize, i: usize| {
         let row = &gu[t * stride..];
         let y = activation(call, f64::from(row[i])) * factor(t);
-        let y = if beside == 0 { y } else { y * f64::from(factors[t * beside + call.view::<f32>("at")[call.usize("AT")] as usize + i]) };
+        let y = if beside == 0 {
+            y
+        } else {
+            y * f64::from(factors[t * beside + call.view::<f32>("at")[call.usize("AT")] as usize + i])
+        };
         (if gated { y * lifted(call, f64::from(row[f + i])) } else { y }) as f32
     };
-    let rows = (0..(call.state().rows * call.u32("EACH")).min(call.grid[1]) as usize).map(|t| (0..f).map(|i| value(t, i)).collect());
+    let rows = (0..(call.state().rows * call.u32("EACH")).min(call.grid[1]) as usize)
+        .map(|t| (0..f).map(|i| value(t, i)).collect());
     write_rows(call, call.usize("KB"), rows);
 }
 
@@ -36,7 +41,12 @@ pub fn activation(call: &Call, x: f64) -> f64 {
         4 => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
         5 => x.tanh(),
         // GELU by its tanh formula.
-        _ => 0.5 * x * (1.0 + (std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2 * (x + 0.044715 * x.powi(3))).tanh()),
+        _ => {
+            0.5 * x
+                * (1.0
+                    + (std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2 * (x + 0.044715 * x.powi(3)))
+                        .tanh())
+        }
     };
     call.f64("OUTER") * y
 }

@@ -16,7 +16,11 @@ pub fn run(call: &Call) {
     } else {
         let cand = call.view::<[u32; 2]>("cand");
         // The largest key; of equals the lowest id.
-        let best = cand[..SLICES as usize].iter().copied().max_by_key(|c| (c[0], std::cmp::Reverse(c[1]))).unwrap_or([0, AFTER_END]);
+        let best = cand[..SLICES as usize]
+            .iter()
+            .copied()
+            .max_by_key(|c| (c[0], std::cmp::Reverse(c[1])))
+            .unwrap_or([0, AFTER_END]);
         if best[1] == AFTER_END {
             ring[slot] = NOT_A_NUMBER;
             state.done = 1;

@@ -1,8 +1,8 @@
 use super::{Call, kv, rope};
 use crate::numbers::HEADS_A_READ;
 
-/// Per row: rotates queries and the new key and appends key and value, unless that was done; then, per split of what the row sees and query
-/// head: po = sum of exp(s - m) v, ml = (m, sum of exp(s - m)) over the split's keys.
+/// Per row: rotates queries and the new key and appends key and value, unless that was done; then, per split of what
+/// the row sees and query head: po = sum of exp(s - m) v, ml = (m, sum of exp(s - m)) over the split's keys.
 pub fn run(call: &Call) {
     let (h, g, e) = (call.usize("H"), call.usize("G"), call.usize("E"));
     let (scale, cap) = (call.f64("SCALE"), call.f64("SOFTCAP"));

@@ -21,7 +21,8 @@ pub fn run(call: &Call) {
         for head in 0..h {
             let query = &qkv[t * stride + head * e..][..e];
             let score = |key: usize| {
-                let dot: f64 = query.iter().zip(kc.get(head / (h / g), key)).map(|(q, k)| f64::from(*q) * held(k)).sum();
+                let dot: f64 =
+                    query.iter().zip(kc.get(head / (h / g), key)).map(|(q, k)| f64::from(*q) * held(k)).sum();
                 kv::capped(dot * scale, cap)
             };
             let scores: Vec<f64> = seen.clone().map(score).collect();
@@ -33,8 +34,14 @@ pub fn run(call: &Call) {
             for (key, weight) in seen.clone().zip(&weights) {
                 sums.iter_mut().zip(vc.get(head / (h / g), key)).for_each(|(sum, v)| *sum += weight * held(v));
             }
-            let gated = |i: usize| if gate_at == 0 { 1.0 } else { sigmoid(f64::from(qkv[t * stride + gate_at + head * e + i])) };
-            y[t * width + head * e..][..e].iter_mut().zip(&sums).enumerate().for_each(|(i, (o, sum))| *o = (factor * sum / l * gated(i)) as f32);
+            let gated = |i: usize| {
+                if gate_at == 0 { 1.0 } else { sigmoid(f64::from(qkv[t * stride + gate_at + head * e + i])) }
+            };
+            y[t * width + head * e..][..e]
+                .iter_mut()
+                .zip(&sums)
+                .enumerate()
+                .for_each(|(i, (o, sum))| *o = (factor * sum / l * gated(i)) as f32);
         }
         y[t * width + h * e..(t + 1) * width].fill(0.0);
     }

@@ -8,6 +8,8 @@ pub fn run(call: &Call) {
     let mut y = call.view_mut::<f32>("y");
     for t in 0..call.state().rows.min(call.grid[1]) as usize {
         let (x, y) = (&x[t * call.usize("XSTRIDE")..][..n], &mut y[t * call.usize("YSTRIDE") + column..][..room]);
-        y.iter_mut().zip(x.iter().map(|x| x.max(low).min(high)).chain(std::iter::repeat(0.0))).for_each(|(y, x)| *y = x);
+        y.iter_mut()
+            .zip(x.iter().map(|x| x.max(low).min(high)).chain(std::iter::repeat(0.0)))
+            .for_each(|(y, x)| *y = x);
     }
 }

@@ -10,10 +10,19 @@ const HEAD: usize = 4;
 /// The automaton of a buffer's words; `None` where they are none.
 fn automaton_of(words: &[u32]) -> Option<Automaton> {
     let [classes, info_of_states, table, symbols] = *words.first_chunk::<HEAD>()?;
-    let (info, states_info) = (words.get(HEAD..info_of_states as usize)?, words.get(info_of_states as usize..table as usize)?);
+    let (info, states_info) =
+        (words.get(HEAD..info_of_states as usize)?, words.get(info_of_states as usize..table as usize)?);
     let states = states_info.len() as u32;
     let table = words.get(table as usize..)?.get(..(states * classes) as usize)?;
-    Automaton::from_parts(table.to_vec(), info.to_vec(), states_info.to_vec(), classes, states, symbols, states.min(2) - 1)
+    Automaton::from_parts(
+        table.to_vec(),
+        info.to_vec(),
+        states_info.to_vec(),
+        classes,
+        states,
+        symbols,
+        states.min(2) - 1,
+    )
 }
 
 /// The automaton and the walk of a call.

@@ -12,7 +12,12 @@ pub struct Conv {
 impl Conv {
     pub fn of(call: &Call) -> Self {
         let state = call.state();
-        Self { channels: call.usize("CHANNELS"), taps: call.usize("TAPS"), slot: state.slot as usize, pos: state.pos as usize }
+        Self {
+            channels: call.usize("CHANNELS"),
+            taps: call.usize("TAPS"),
+            slot: state.slot as usize,
+            pos: state.pos as usize,
+        }
     }
 
     /// Where the state has a channel of a position.
@@ -46,7 +51,9 @@ pub fn short(call: &Call) {
     {
         let kept = call.view::<f32>("conv");
         let product = |row: usize, channel: usize| f64::from(of(row, 0, channel)) * f64::from(of(row, 2, channel));
-        let y = |row: usize, channel: usize| conv.sum(&cw, &kept, row, channel, |row| product(row, channel)) * f64::from(of(row, 1, channel));
+        let y = |row: usize, channel: usize| {
+            conv.sum(&cw, &kept, row, channel, |row| product(row, channel)) * f64::from(of(row, 1, channel))
+        };
         write_rows(call, call.usize("KB"), (0..rows).map(|row| (0..d).map(|channel| y(row, channel) as f32).collect()));
     }
     if call.u32("KEEP") == 1 {

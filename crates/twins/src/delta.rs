@@ -54,7 +54,8 @@ fn gates(call: &Call, row: usize, head: usize) -> [f64; 2] {
 fn convolved(call: &Call, conv: &Conv, kept: &[f32], row: usize, channel: usize) -> f64 {
     let (x, cw) = (call.view::<f32>("x"), call.view::<f32>("cw"));
     let (stride, first) = (call.usize("STRIDE"), call.usize("CONV_AT"));
-    let bias = if call.u32("BIAS") == 1 { f64::from(cw[call.usize("CHANNELS") * call.usize("TAPS") + channel]) } else { 0.0 };
+    let bias =
+        if call.u32("BIAS") == 1 { f64::from(cw[call.usize("CHANNELS") * call.usize("TAPS") + channel]) } else { 0.0 };
     let sum = bias + conv.sum(&cw, kept, row, channel, |row| f64::from(x[row * stride + first + channel]));
     sum * sigmoid(sum)
 }
@@ -74,7 +75,8 @@ pub fn step(call: &Call) {
     let mut kept = call.view_mut::<f32>("conv");
     let (mut s, mut y, of_heads) = (call.view_mut::<f32>("s"), call.view_mut::<f32>("y"), call.view::<f32>("heads"));
     for head in 0..h.heads {
-        let read = |at: usize, n: usize| (at..at + n).map(|c| convolved(call, &conv, &kept, 0, c)).collect::<Vec<f64>>();
+        let read =
+            |at: usize, n: usize| (at..at + n).map(|c| convolved(call, &conv, &kept, 0, c)).collect::<Vec<f64>>();
         let [q, k, v] = h.at(head);
         let (mut q, mut k, v) = (read(q, h.key), read(k, h.key), read(v, h.value));
         if h.delta {
@@ -130,14 +132,22 @@ fn rows(call: &Call, h: &Heads, head: usize, chunk: usize) -> Rows {
     let (x, strengths, channels) = (call.view::<f32>("x"), call.view::<[f32; 2]>("strengths"), call.usize("CHANNELS"));
     let range = chunk * C..(call.state().rows as usize).min((chunk + 1) * C);
     let [q, k, v] = h.at(head);
-    let read = |at: usize, n: usize| range.clone().map(|t| x[t * channels + at..][..n].iter().map(|x| f64::from(*x)).collect()).collect();
+    let read = |at: usize, n: usize| {
+        range.clone().map(|t| x[t * channels + at..][..n].iter().map(|x| f64::from(*x)).collect()).collect()
+    };
     let of = |i: usize| range.clone().map(move |t| (t, i));
     let gate = |(t, i): (usize, usize)| f64::from(strengths[t * h.heads + head][i]);
     let sums = of(0).map(gate).scan(0.0, |sum, g| {
         *sum += g;
         Some(*sum)
     });
-    Rows { q: read(q, h.key), k: read(k, h.key), v: read(v, h.value), sums: sums.collect(), strengths: of(1).map(gate).collect() }
+    Rows {
+        q: read(q, h.key),
+        k: read(k, h.key),
+        v: read(v, h.value),
+        sums: sums.collect(),
+        strengths: of(1).map(gate).collect(),
+    }
 }
 
 /// (I + A)^-1 and M of each chunk and head.
@@ -162,7 +172,9 @@ pub fn intra(call: &Call) {
             let mut wide = vec![0.0; C * C];
             for i in 0..C {
                 for j in 0..=i {
-                    let a = |l: usize| if i < n { r.strengths[i] * (r.sums[i] - r.sums[l]).exp() * dot(&r.k[i], &r.k[l]) } else { 0.0 };
+                    let a = |l: usize| {
+                        if i < n { r.strengths[i] * (r.sums[i] - r.sums[l]).exp() * dot(&r.k[i], &r.k[l]) } else { 0.0 }
+                    };
                     wide[i * C + j] = f64::from(u8::from(i == j)) - (j..i).map(|l| a(l) * wide[l * C + j]).sum::<f64>();
                 }
             }
@@ -178,15 +190,22 @@ pub fn scan(call: &Call) {
     let (mut s, mut y) = (call.view_mut::<f32>("s"), call.view_mut::<f32>("y"));
     for head in 0..h.heads {
         let state = &mut s[(slot * h.heads + head) * h.value * h.key..][..h.value * h.key];
-        let mut columns: Vec<Vec<f64>> = state.chunks_exact(h.key).map(|column| column.iter().map(|s| f64::from(*s)).collect()).collect();
+        let mut columns: Vec<Vec<f64>> =
+            state.chunks_exact(h.key).map(|column| column.iter().map(|s| f64::from(*s)).collect()).collect();
         for chunk in 0..(call.state().rows as usize).div_ceil(C) {
             let r = rows(call, &h, head, chunk);
             let n = r.k.len();
             let prepared = &within[(chunk * h.heads + head) * 2 * C * C..][..2 * C * C];
             for (c, column) in columns.iter_mut().enumerate() {
-                let rest: Vec<f64> =
-                    (0..n).map(|i| r.strengths[i] * (r.v[i][c] - if h.delta { r.sums[i].exp() * dot(column, &r.k[i]) } else { 0.0 })).collect();
-                let times = |at: usize, i: usize, x: &[f64]| x.iter().enumerate().map(|(j, x)| f64::from(prepared[at + i * C + j]) * x).sum::<f64>();
+                let rest: Vec<f64> = (0..n)
+                    .map(|i| {
+                        r.strengths[i]
+                            * (r.v[i][c] - if h.delta { r.sums[i].exp() * dot(column, &r.k[i]) } else { 0.0 })
+                    })
+                    .collect();
+                let times = |at: usize, i: usize, x: &[f64]| {
+                    x.iter().enumerate().map(|(j, x)| f64::from(prepared[at + i * C + j]) * x).sum::<f64>()
+                };
                 let u: Vec<f64> = if h.delta { (0..n).map(|i| times(0, i, &rest)).collect() } else { rest };
                 for i in 0..n {
                     let direct = if h.delta { 0.0 } else { f64::from(of_heads[2 * h.heads + head]) * r.v[i][c] };

@@ -10,7 +10,8 @@ pub fn run(call: &Call) {
     let mut h = call.view_mut::<f32>("h");
     let state = call.state();
     for t in (0..state.rows.min(call.grid[0]) as usize).filter(|t| !state.rests(*t)) {
-        let token = if call.u32("POSITIONS") == 1 { state.position_of(t) as u32 } else { tokens[call.usize("TOKEN_AT") + t] };
+        let token =
+            if call.u32("POSITIONS") == 1 { state.position_of(t) as u32 } else { tokens[call.usize("TOKEN_AT") + t] };
         if token < row0 || token - row0 >= rows {
             continue;
         }

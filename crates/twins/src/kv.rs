@@ -118,8 +118,8 @@ pub fn capped(score: f64, cap: f64) -> f64 {
     if cap == 0.0 { score } else { cap * (score / cap).tanh() }
 }
 
-/// What row `t` of a pass sees. Where rows are of several texts its text's keys, and where SPANS is 2 those behind its own, too; where it is 3 what is behind
-/// it in its picture, where it is 4 all of that.
+/// What row `t` of a pass sees. Where rows are of several texts its text's keys, and where SPANS is 2 those behind its
+/// own, too; where it is 3 what is behind it in its picture, where it is 4 all of that.
 pub fn sees(call: &Call, t: usize) -> std::ops::RangeInclusive<usize> {
     let position = call.state().pos as usize + t;
     let all = seen(call, position);
@@ -143,7 +143,8 @@ pub fn seen(call: &Call, position: usize) -> std::ops::RangeInclusive<usize> {
     (position + 1).saturating_sub(call.usize("WINDOW"))..=position
 }
 
-/// Keys a split of what row `t` sees, and splits of it: all rows are cut as the last is, or, where each has room of its own, as if it were alone.
+/// Keys a split of what row `t` sees, and splits of it: all rows are cut as the last is, or, where each has room of its
+/// own, as if it were alone.
 pub fn cut(call: &Call, t: usize, groups: u32) -> (usize, usize) {
     let rule = Rule { least: call.u32("LEAST"), most: call.u32("MOST"), fill: call.u32("FILL") };
     let state = call.state();

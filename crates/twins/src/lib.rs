@@ -228,7 +228,8 @@ impl<'a> Call<'a> {
 
     /// The state.
     pub fn state(&self) -> State {
-        State::from_words(&self.read("state")).unwrap_or_else(|| panic!("{}: the state is {} bytes", self.variant, State::BYTES))
+        State::from_words(&self.read("state"))
+            .unwrap_or_else(|| panic!("{}: the state is {} bytes", self.variant, State::BYTES))
     }
 
     /// The scales of a weight: empty for types without any.
@@ -237,7 +238,11 @@ impl<'a> Call<'a> {
     }
 
     fn buffer(&self, name: &str) -> &RefCell<Vec<u32>> {
-        self.buffers.iter().find(|b| b.0 == name).map(|b| b.1).unwrap_or_else(|| panic!("{}: no buffer {name}", self.variant))
+        self.buffers
+            .iter()
+            .find(|b| b.0 == name)
+            .map(|b| b.1)
+            .unwrap_or_else(|| panic!("{}: no buffer {name}", self.variant))
     }
 }
 

@@ -44,9 +44,14 @@ pub fn append(call: &Call) {
     let slot = (call.state().step % params.ring_len.max(1)) as usize;
     let largest = sums[..SLICES].iter().map(|s| s[0]).max().unwrap_or(0);
     let number = super::sampling::unordered;
-    let whole: f64 =
-        sums[..SLICES].iter().filter(|s| s[0] != 0).map(|s| f64::from(f32::from_bits(s[1])) * scaled(number(s[0]), largest, 1.0).exp()).sum::<f64>().ln();
-    let chosen = cand[..SLICES].iter().copied().max_by_key(|c| (c[0], std::cmp::Reverse(c[1]))).map_or(AFTER_END, |c| c[1]);
+    let whole: f64 = sums[..SLICES]
+        .iter()
+        .filter(|s| s[0] != 0)
+        .map(|s| f64::from(f32::from_bits(s[1])) * scaled(number(s[0]), largest, 1.0).exp())
+        .sum::<f64>()
+        .ln();
+    let chosen =
+        cand[..SLICES].iter().copied().max_by_key(|c| (c[0], std::cmp::Reverse(c[1]))).map_or(AFTER_END, |c| c[1]);
     if chosen != AFTER_END {
         logprobs[slot * (TOP + 1)] = (scaled(raw[chosen as usize], largest, 1.0) - whole) as f32;
     }

@@ -39,7 +39,8 @@ pub fn a(call: &Call) {
 
 /// y[row][n] += scale * factor * (B[n] . t[row])
 pub fn b(call: &Call) {
-    let (n, columns, ranks, stride) = (call.usize("N"), call.usize("COLUMNS"), call.usize("RANKS"), call.usize("NSTRIDE"));
+    let (n, columns, ranks, stride) =
+        (call.usize("N"), call.usize("COLUMNS"), call.usize("RANKS"), call.usize("NSTRIDE"));
     let (words, at, t) = (call.read("b"), call.view::<[u32; 2]>("at"), call.view::<f32>("t"));
     let mut y = call.view_mut::<f32>("y");
     for row in 0..call.state().rows.min(call.grid[1]) as usize {

@@ -18,7 +18,9 @@ pub fn run(call: &Call) {
             let mean_of = |f: &dyn Fn(f64) -> f64| row.iter().map(|v| f(f64::from(*v))).sum::<f64>() / d as f64;
             let mean = if center { mean_of(&|v| v) } else { 0.0 };
             let r = (mean_of(&|v| (v - mean).powi(2)) + f64::from(call.f32("EPS"))).sqrt().recip();
-            let value = |i: usize| (f64::from(row[i]) - mean) * r * f64::from(nw[i]) + if center { f64::from(nb[i]) } else { 0.0 };
+            let value = |i: usize| {
+                (f64::from(row[i]) - mean) * r * f64::from(nw[i]) + if center { f64::from(nb[i]) } else { 0.0 }
+            };
             (0..d).map(|i| value(i) as f32).collect()
         }),
     );
@@ -33,13 +35,16 @@ pub fn run(call: &Call) {
 pub fn gated(call: &Call) {
     let (width, group) = (call.usize("WIDTH"), call.usize("GROUP"));
     let rows = gated_rows(call, call.state().rows.min(call.grid[1]) as usize);
-    let normed = |(row, factors): (Vec<f32>, Vec<f64>)| row.iter().enumerate().map(|(i, v)| (f64::from(*v) * factors[i / group]) as f32).collect();
+    let normed = |(row, factors): (Vec<f32>, Vec<f64>)| {
+        row.iter().enumerate().map(|(i, v)| (f64::from(*v) * factors[i / group]) as f32).collect()
+    };
     write_rows(call, width / 32, rows.into_iter().map(normed));
 }
 
 /// The rows of [`gated`] without the norm's factors, and the factor of each group.
 pub fn gated_rows(call: &Call, rows: usize) -> Vec<(Vec<f32>, Vec<f64>)> {
-    let (width, group, stride, z_at) = (call.usize("WIDTH"), call.usize("GROUP"), call.given("STRIDE"), call.usize("Z_AT"));
+    let (width, group, stride, z_at) =
+        (call.usize("WIDTH"), call.usize("GROUP"), call.given("STRIDE"), call.usize("Z_AT"));
     let (own, first, normed) = (call.u32("OWN") == 1, call.u32("FIRST") == 1, call.u32("NORMED") == 1);
     let (inner, outer) = (call.f64("INNER"), call.f64("OUTER"));
     let (x, z, nw) = (call.view::<f32>("x"), call.view::<f32>("z"), call.view::<f32>("nw"));

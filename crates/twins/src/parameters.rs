@@ -78,6 +78,9 @@ impl Sampling {
 
     /// The parameters of a row in the words of a buffer; `None` where it is too short.
     pub fn of_row(words: &[u32], row: usize) -> Option<Self> {
-        words.chunks_exact(Self::BYTES / 4).nth(row).map(|words| bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)))
+        words
+            .chunks_exact(Self::BYTES / 4)
+            .nth(row)
+            .map(|words| bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)))
     }
 }

@@ -14,7 +14,8 @@ pub fn run(call: &Call) {
         let params = params_of(call, t);
         let thr = &thr[4 * t..];
         let least = if params.temperature == 0.0 { 1 } else { thr[0].max(1) };
-        let position = if call.u32("BESIDE") == 1 { state.position_of(t) as u32 + 1 } else { state.pos.wrapping_add(state.rows) };
+        let position =
+            if call.u32("BESIDE") == 1 { state.position_of(t) as u32 + 1 } else { state.pos.wrapping_add(state.rows) };
         let mut best = vec![[0, AFTER_END]; groups];
         for (i, x) in logits[t * stride..][..v].iter().enumerate() {
             if ordered(*x) < least {

@@ -1,5 +1,6 @@
-//! The twins of `matvec`, `matvec_rows`, `gated_rows`, `matmul`, `norm_matvec`, `gated_matvec`, `norm_gated` and of the products of experts, which differ in how many rows of
-//! activations there are, where they come from and what becomes of the products.
+//! The twins of `matvec`, `matvec_rows`, `gated_rows`, `matmul`, `norm_matvec`, `gated_matvec`, `norm_gated` and of the
+//! products of experts, which differ in how many rows of activations there are, where they come from and what becomes
+//! of the products.
 
 use super::activate::{activation, lifted};
 use super::quantize::{quantize_block, write_row, write_rows};
@@ -49,7 +50,11 @@ pub fn gated_matvec(call: &Call) {
     let rows = super::norm::gated_rows(call, 1);
     let factors: Vec<f64> = rows[0].1.iter().map(|f| if group == width { 1.0 } else { *f }).collect();
     let blocks: Vec<_> = rows[0].0.as_chunks::<BLOCK>().0.iter().map(quantize_block).collect();
-    let scales = blocks.iter().enumerate().map(|(b, block)| (f64::from(block.scale) * factors[b * BLOCK / group]) as f32).collect();
+    let scales = blocks
+        .iter()
+        .enumerate()
+        .map(|(b, block)| (f64::from(block.scale) * factors[b * BLOCK / group]) as f32)
+        .collect();
     let x = Act::Q8 { ints: blocks.iter().map(|b| b.ints).collect(), scales };
     let whole = if group == width { rows[0].1[0] } else { 1.0 };
     let mut y = call.view_mut::<f32>("y");
@@ -82,7 +87,9 @@ pub fn gated_rows(call: &Call) {
     let (f, kb) = (call.usize("F"), call.usize("KB"));
     let x: Vec<Act> = (0..call.state().rows as usize).map(|t| activations(call, t, kb)).collect();
     let products = products(call, 0, 2 * f, &x);
-    let rows = (0..x.len()).map(|t| (0..f).map(|i| (activation(call, products[i][t]) * lifted(call, products[f + i][t])) as f32).collect());
+    let rows = (0..x.len()).map(|t| {
+        (0..f).map(|i| (activation(call, products[i][t]) * lifted(call, products[f + i][t])) as f32).collect()
+    });
     write_rows(call, f.div_ceil(BLOCK), rows);
 }
 
@@ -92,10 +99,13 @@ fn chosen(call: &Call, t: usize) -> Vec<(usize, usize, f64)> {
     let held = call.u32("FIRST")..call.u32("FIRST") + call.u32("COUNT");
     let chosen = call.view::<[u32; 2]>("chosen");
     let slots = (t * used..(t + 1) * used).filter(|slot| held.contains(&chosen[*slot][0]));
-    slots.map(|slot| (slot, (chosen[slot][0] - held.start) as usize, f64::from(f32::from_bits(chosen[slot][1])))).collect()
+    slots
+        .map(|slot| (slot, (chosen[slot][0] - held.start) as usize, f64::from(f32::from_bits(chosen[slot][1]))))
+        .collect()
 }
 
-/// y[slot][f] = act(w[e][f] . x[t]) * (w[e][F + f] . x[t]), or act(w[e][f] . x[t]), for each expert e that row t has chosen
+/// y[slot][f] = act(w[e][f] . x[t]) * (w[e][F + f] . x[t]), or act(w[e][f] . x[t]), for each expert e that row t has
+/// chosen
 pub fn experts_gated(call: &Call) {
     let (f, kb, gated) = (call.usize("F"), call.usize("KB"), call.u32("GATED") == 1);
     let n = if gated { 2 * f } else { f };
@@ -109,8 +119,15 @@ pub fn experts_gated(call: &Call) {
             let bias = |at: usize| if biased { f64::from(bias[at]) } else { 0.0 };
             let (each, apart) = if interleaved { (2, 1) } else { (1, f) };
             let gate = |i: usize| rows[each * i][0] + bias(each * (all * f + i));
-            let up = |i: usize| if gated { lifted(call, rows[each * i + apart][0] + bias(each * (all * f + i) + of_up)) } else { 1.0 };
-            write_row(call, f.div_ceil(BLOCK), slot, (0..f).map(|i| (activation(call, gate(i)) * up(i)) as f32).collect());
+            let up = |i: usize| {
+                if gated { lifted(call, rows[each * i + apart][0] + bias(each * (all * f + i) + of_up)) } else { 1.0 }
+            };
+            write_row(
+                call,
+                f.div_ceil(BLOCK),
+                slot,
+                (0..f).map(|i| (activation(call, gate(i)) * up(i)) as f32).collect(),
+            );
         }
     }
 }
@@ -128,23 +145,37 @@ pub fn experts_down(call: &Call) {
             let bias = |i: usize| if biased { f64::from(bias[all * n + i]) } else { 0.0 };
             sums.iter_mut().zip(&rows).enumerate().for_each(|(i, (sum, v))| *sum += weight * (v[0] + bias(i)));
         }
-        y[t * stride..].iter_mut().zip(&sums).for_each(|(y, sum)| *y = (if add { f64::from(*y) } else { 0.0 } + sum) as f32);
+        y[t * stride..]
+            .iter_mut()
+            .zip(&sums)
+            .for_each(|(y, sum)| *y = (if add { f64::from(*y) } else { 0.0 } + sum) as f32);
     }
 }
 
-/// y[slot] = w[e] . x (+ bias[e]) for the slots of each listed tile, whose expert e this part holds: x is the slot's own, or its row's
+/// y[slot] = w[e] . x (+ bias[e]) for the slots of each listed tile, whose expert e this part holds: x is the slot's
+/// own, or its row's
 pub fn experts_matmul(call: &Call) {
-    let (n, kb, stride, used, first) = (call.usize("N"), call.usize("KB"), call.usize("NSTRIDE"), call.usize("USED"), call.u32("FIRST"));
+    let (n, kb, stride, used, first) =
+        (call.usize("N"), call.usize("KB"), call.usize("NSTRIDE"), call.usize("USED"), call.u32("FIRST"));
     let (biased, bias) = (call.u32("BIAS") == 1, call.view::<f32>("bias"));
     let (order, tiles) = (call.read("order"), call.view::<[u32; 4]>("tiles"));
     let each = if call.u32("SPAN_AT") == 0 { n } else { call.usize("SPAN_AT") };
     let mut y = call.view_mut::<f32>("y");
-    for [expert, begin, count, _] in tiles.iter().take(call.grid[1] as usize).copied().filter(|[e, ..]| (first..first + call.u32("COUNT")).contains(e)) {
+    for [expert, begin, count, _] in tiles
+        .iter()
+        .take(call.grid[1] as usize)
+        .copied()
+        .filter(|[e, ..]| (first..first + call.u32("COUNT")).contains(e))
+    {
         let slots = &order[begin as usize..][..count as usize];
         let row = |slot: usize| if call.u32("OF_SLOTS") == 1 { slot } else { slot / used };
         let x: Vec<Act> = slots.iter().map(|slot| activations(call, row(*slot as usize), kb)).collect();
         for (i, sums) in products(call, (expert - first) as usize * n, n, &x).iter().enumerate() {
-            let bias = if biased { f64::from(bias[expert as usize * each + i % each + i / each * call.usize("UP_AT")]) } else { 0.0 };
+            let bias = if biased {
+                f64::from(bias[expert as usize * each + i % each + i / each * call.usize("UP_AT")])
+            } else {
+                0.0
+            };
             let to = if call.u32("INTERLEAVED") == 1 { i % 2 * (n / 2) + i / 2 } else { i };
             sums.iter().zip(slots).for_each(|(sum, slot)| y[*slot as usize * stride + to] = (sum + bias) as f32);
         }
@@ -181,7 +212,9 @@ fn normed(call: &Call, t: usize) -> (Act, f64) {
         let mean = block[..d].iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / d as f64;
         let factor = (mean + f64::from(call.f32("EPS"))).sqrt().recip();
         let whole = if call.u32("SCALED") == 1 { f64::from(nw[2 * d]) } else { 1.0 };
-        (0..d).for_each(|i| h[i] = ((f64::from(h[i]) + f64::from(block[i]) * factor * f64::from(nw[d + i])) * whole) as f32);
+        (0..d).for_each(|i| {
+            h[i] = ((f64::from(h[i]) + f64::from(block[i]) * factor * f64::from(nw[d + i])) * whole) as f32
+        });
         call.view_mut::<f32>("sum")[t * kb * BLOCK..][..kb * BLOCK].copy_from_slice(&h[..kb * BLOCK]);
     }
     let mean = h[..d].iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / d as f64;
@@ -192,7 +225,10 @@ fn normed(call: &Call, t: usize) -> (Act, f64) {
         return (Act::F32(x), factor);
     }
     let blocks: Vec<_> = x.as_chunks::<BLOCK>().0.iter().map(quantize_block).collect();
-    (Act::Q8 { ints: blocks.iter().map(|b| b.ints).collect(), scales: blocks.iter().map(|b| b.scale).collect() }, factor)
+    (
+        Act::Q8 { ints: blocks.iter().map(|b| b.ints).collect(), scales: blocks.iter().map(|b| b.scale).collect() },
+        factor,
+    )
 }
 
 fn product(call: &Call, rows: usize, stride: usize) {
@@ -231,7 +267,9 @@ fn activations(call: &Call, t: usize, kb: usize) -> Act {
 pub fn floats(call: &Call, t: usize, kb: usize) -> Vec<f64> {
     match activations(call, t, kb) {
         Act::F32(x) => x.into_iter().map(f64::from).collect(),
-        Act::Q8 { ints, scales } => ints.iter().zip(scales).flat_map(|(block, scale)| block.map(|q| f64::from(q) * f64::from(scale))).collect(),
+        Act::Q8 { ints, scales } => {
+            ints.iter().zip(scales).flat_map(|(block, scale)| block.map(|q| f64::from(q) * f64::from(scale))).collect()
+        }
     }
 }
 
@@ -242,11 +280,15 @@ fn products(call: &Call, row0: usize, n: usize, x: &[Act]) -> Vec<Vec<f64>> {
     let q8 = call.axis("act") == "q8";
     let row = |n: usize| {
         let blocks = n * kb..(n + 1) * kb;
-        let quantized: Vec<_> = if q8 { blocks.clone().map(|b| decode_quantized(weight, &wq, &ws, b)).collect() } else { Vec::new() };
-        let floats: Vec<f32> = if q8 { Vec::new() } else { blocks.flat_map(|b| decode_block(weight, &wq, &ws, b)).collect() };
+        let quantized: Vec<_> =
+            if q8 { blocks.clone().map(|b| decode_quantized(weight, &wq, &ws, b)).collect() } else { Vec::new() };
+        let floats: Vec<f32> =
+            if q8 { Vec::new() } else { blocks.flat_map(|b| decode_block(weight, &wq, &ws, b)).collect() };
         let dot = |x: &Act| match x {
             Act::F32(x) => floats.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum(),
-            Act::Q8 { ints, scales } => quantized.iter().zip(ints).zip(scales).map(|((w, x), s)| dot_q8(w, x) * f64::from(*s)).sum(),
+            Act::Q8 { ints, scales } => {
+                quantized.iter().zip(ints).zip(scales).map(|((w, x), s)| dot_q8(w, x) * f64::from(*s)).sum()
+            }
         };
         x.iter().map(dot).collect()
     };

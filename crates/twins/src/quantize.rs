@@ -16,8 +16,8 @@ pub fn quantize_block(x: &[f32; BLOCK]) -> Block {
     Block { ints, scale, scaled_sum: scale * sum as f32 }
 }
 
-/// Writes rows of activations as the variant's `out` axis says, f32 or halves in `y` or int8 in `yq` and `ys`, padded with zeros to
-/// `kb` blocks a row.
+/// Writes rows of activations as the variant's `out` axis says, f32 or halves in `y` or int8 in `yq` and `ys`, padded
+/// with zeros to `kb` blocks a row.
 pub fn write_rows(call: &Call, kb: usize, rows: impl Iterator<Item = Vec<f32>>) {
     rows.enumerate().for_each(|(t, row)| write_row(call, kb, t, row));
 }

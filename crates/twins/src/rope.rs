@@ -1,8 +1,8 @@
 use super::{Call, kv, qk_norm};
 use crate::numbers::HEAD_ROOM;
 
-/// Norms heads where they are normed, rotates queries in place, and rotates and appends keys, and appends values, to the cache at position pos + t.
-/// In a pass of several texts each is rotated from its own beginning on.
+/// Norms heads where they are normed, rotates queries in place, and rotates and appends keys, and appends values, to
+/// the cache at position pos + t. In a pass of several texts each is rotated from its own beginning on.
 pub fn run(call: &Call) {
     let (h, g, e) = (call.usize("H"), call.usize("G"), call.usize("E"));
     let stride = call.usize("QSTRIDE");
@@ -20,7 +20,11 @@ pub fn run(call: &Call) {
         kc.enter(state.slot_of(t));
         vc.enter(state.slot_of(t));
         let begins = if call.u32("SPANS") == 0 { 0 } else { call.view::<[u32; 2]>("spans")[t][0] as usize };
-        let position = if call.u32("AXES") == 0 { state.rotated_at(t) - begins } else { call.view::<[u32; 4]>("spans")[t][0] as usize };
+        let position = if call.u32("AXES") == 0 {
+            state.rotated_at(t) - begins
+        } else {
+            call.view::<[u32; 4]>("spans")[t][0] as usize
+        };
         let angles = angles(call, t, position, &table);
         for head in 0..(h + 2 * g).min(call.grid[1] as usize) {
             let base = t * stride + head * e;

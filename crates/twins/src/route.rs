@@ -1,6 +1,7 @@
 use super::Call;
 
-/// The USED largest logits of each row, the first of equals, with their softmax; or those of the largest sums of sigmoid and bias.
+/// The USED largest logits of each row, the first of equals, with their softmax; or those of the largest sums of
+/// sigmoid and bias.
 pub fn run(call: &Call) {
     let (experts, used, stride) = (call.usize("EXPERTS"), call.usize("USED"), call.usize("STRIDE"));
     let logits = call.view::<f32>("logits");

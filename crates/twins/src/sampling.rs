@@ -11,7 +11,8 @@ pub fn params(call: &Call) -> Sampling {
 /// The parameters of row `t`: its own where rows are of several sequences, else the first row's.
 pub fn params_of(call: &Call, t: usize) -> Sampling {
     let row = if call.state().apart == 0 { 0 } else { t };
-    Sampling::of_row(&call.read("params"), row).unwrap_or_else(|| panic!("{}: params are {} bytes", call.variant, Sampling::ROOM))
+    Sampling::of_row(&call.read("params"), row)
+        .unwrap_or_else(|| panic!("{}: params are {} bytes", call.variant, Sampling::ROOM))
 }
 
 /// A key that compares as the number does; 0 for NaN, below every number. -0 and +0 have the same.

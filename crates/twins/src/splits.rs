@@ -1,6 +1,6 @@
-//! How the cache is cut for attention of few rows (shaders/common/splits.wgsl): many workgroups while it is short, so that the GPU is full;
-//! many keys a workgroup when it is long, so that there is less to merge. It depends on positions and rows only, so that a cache that has
-//! grown gives the same numbers.
+//! How the cache is cut for attention of few rows (shaders/common/splits.wgsl): many workgroups while it is short, so
+//! that the GPU is full; many keys a workgroup when it is long, so that there is less to merge. It depends on positions
+//! and rows only, so that a cache that has grown gives the same numbers.
 
 use crate::numbers::{DECODE_FILL, DECODE_MOST_KEYS};
 use serde::Serialize;
@@ -62,9 +62,16 @@ mod tests {
     #[test]
     fn no_position_has_more_splits_than_there_is_room_for() {
         for rule in [Rule::decode, Rule::rows] {
-            for (capacity, groups, least) in
-                [(64, 1, 64), (1200, 8, 64), (9000, 8, 64), (5000, 1, 32), (4096, 2, 64), (700, 40, 32), (300, 200, 64), (3000, 2000, 64)]
-            {
+            for (capacity, groups, least) in [
+                (64, 1, 64),
+                (1200, 8, 64),
+                (9000, 8, 64),
+                (5000, 1, 32),
+                (4096, 2, 64),
+                (700, 40, 32),
+                (300, 200, 64),
+                (3000, 2000, 64),
+            ] {
                 let room = rule(least).most_splits(capacity, groups);
                 let most = (1..=capacity).map(|keys| rule(least).count(keys, groups)).max();
                 assert_eq!(most, Some(room), "{capacity} {groups} {least}");

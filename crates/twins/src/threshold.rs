@@ -31,7 +31,8 @@ impl Search {
     }
 
     fn put(self, call: &Call, t: usize) {
-        call.write("searches")[t * Self::WORDS..][..Self::WORDS].copy_from_slice(&bytemuck::cast::<Self, [u32; Self::WORDS]>(self));
+        call.write("searches")[t * Self::WORDS..][..Self::WORDS]
+            .copy_from_slice(&bytemuck::cast::<Self, [u32; Self::WORDS]>(self));
     }
 }
 
@@ -57,7 +58,8 @@ fn mass(scaled: f64) -> u64 {
     (scaled.exp() * 2_147_483_648.0).round() as u64
 }
 
-/// What the tokens weigh that have each value of the round's eight bits, of those with the prefix, by workgroup: see [`Call::slice`].
+/// What the tokens weigh that have each value of the round's eight bits, of those with the prefix, by workgroup: see
+/// [`Call::slice`].
 pub fn tally(call: &Call) {
     call.beside().for_each(|t| tally_row(call, t));
 }
@@ -95,7 +97,8 @@ fn narrow_row(call: &Call, t: usize) {
         return;
     }
     let tallies = call.view::<[u32; 2]>("tallies");
-    let sums: Vec<u64> = (0..BINS).map(|bin| (0..SLICES).map(|w| word(tallies[(t * SLICES + w) * BINS + bin])).sum()).collect();
+    let sums: Vec<u64> =
+        (0..BINS).map(|bin| (0..SLICES).map(|w| word(tallies[(t * SLICES + w) * BINS + bin])).sum()).collect();
     let whole: u64 = sums.iter().sum();
     let mut missing = word(search.missing);
     if search.round.is_multiple_of(4) {

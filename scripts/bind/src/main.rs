@@ -1,4 +1,5 @@
-//! Writes JavaScript and TypeScript beside a module of WebAssembly, as `wasm-bindgen --target web --out-dir OUT MODULE` does.
+//! Writes JavaScript and TypeScript beside a module of WebAssembly, as `wasm-bindgen --target web --out-dir OUT MODULE`
+//! does.
 
 use wasm_bindgen_cli_support::Bindgen;
 

@@ -40,14 +40,21 @@ impl Bench {
         let load = self.how.options();
         let cancel = Cancel::new();
         let progress = |p: Progress| show_download(&p);
-        let model = if self.quality { Some(self.model.clone().unwrap_or_else(|| "builtin".into())) } else { self.model.clone() };
+        let model = if self.quality {
+            Some(self.model.clone().unwrap_or_else(|| "builtin".into()))
+        } else {
+            self.model.clone()
+        };
         let files = match &model {
             Some(model) => Some(native::origin(&ModelSpec::parse(model)?)?.files(&progress, &cancel).await?),
             None => None,
         };
         if let (true, Some(files)) = (self.quality, &files) {
             let q = bench::quality(files, &load, self.positions, &progress, &cancel).await?;
-            println!("{} {} (kv {}) against exact on {} ({})", q.model, q.lane, q.kv, q.adapter.name, q.adapter.backend);
+            println!(
+                "{} {} (kv {}) against exact on {} ({})",
+                q.model, q.lane, q.kv, q.adapter.name, q.adapter.backend
+            );
             println!("positions    {} of {} texts", q.positions, q.texts);
             println!("KL           mean {:.2e}, 99 % below {:.2e}, largest {:.2e} nats", q.kl_mean, q.kl_p99, q.kl_max);
             println!("top-1        {:.2} % the same", q.top1 * 100.0);
@@ -61,7 +68,10 @@ impl Bench {
         };
         let report = bench::run(&options, files.as_ref(), Some(&InProcess), &status, &cancel).await?;
         keep(&report.tuning);
-        println!("{} {} {} on {} ({})", report.shape, report.quant, report.lane, report.adapter.name, report.adapter.backend);
+        println!(
+            "{} {} {} on {} ({})",
+            report.shape, report.quant, report.lane, report.adapter.name, report.adapter.backend
+        );
         println!(
             "decode       {:.1} tok/s after {} tokens of prompt, {} tokens, median of {}",
             report.decode_tok_s,
@@ -74,7 +84,10 @@ impl Bench {
             println!("drafts       {} of {} right", drafts.0, drafts.1);
         }
         println!("prefill      {:.1} tok/s; first token after {:.1} ms", report.prefill_tok_s, report.ttft_ms);
-        println!("latency      P50 {:.3}, P95 {:.3} ms a token; recording {:.1} us a token", report.latency_ms[0], report.latency_ms[1], report.record_us);
+        println!(
+            "latency      P50 {:.3}, P95 {:.3} ms a token; recording {:.1} us a token",
+            report.latency_ms[0], report.latency_ms[1], report.record_us
+        );
         println!(
             "per token    {:.1} dispatches, {:.2} submits, a readback every {:.1} tokens, {:.1} MB: {:.1} % of the {:.0} GB/s that this GPU streams",
             report.dispatches_per_token,
@@ -91,7 +104,10 @@ impl Bench {
             report.cache_bytes as f64 / 1e6
         );
         let tuned = &report.tuned;
-        println!("tuner        {} operations measured in {:.0} ms, {} run another variant now", tuned.measured, tuned.ms, tuned.changed);
+        println!(
+            "tuner        {} operations measured in {:.0} ms, {} run another variant now",
+            tuned.measured, tuned.ms, tuned.changed
+        );
         if !report.profile.is_empty() {
             tables::profile(&report.profile);
             tables::prefill(&report.prefill_profile);
@@ -101,7 +117,10 @@ impl Bench {
             println!("step         {} rows {:.4} ms", step.rows, step.ms);
         }
         for company in &report.company {
-            println!("together     {} answers: {:.1} tok/s, {:.2} times one alone", company.answers, company.tok_s, company.times);
+            println!(
+                "together     {} answers: {:.1} tok/s, {:.2} times one alone",
+                company.answers, company.tok_s, company.times
+            );
         }
         for turn in &report.second_turn {
             println!(
@@ -110,7 +129,8 @@ impl Bench {
             );
         }
         if let Some(idle) = &report.idle {
-            let [cold, warmed] = [idle.cold, idle.warmed].map(|(speed, first)| format!("{speed:.1} tok/s, first token after {first:.1} ms"));
+            let [cold, warmed] = [idle.cold, idle.warmed]
+                .map(|(speed, first)| format!("{speed:.1} tok/s, first token after {first:.1} ms"));
             println!("after a rest {cold}; warmed up {warmed}");
         }
         if let Some(forced) = &report.forced {
@@ -127,9 +147,18 @@ impl Bench {
         if !report.kernels.is_empty() {
             tables::kernels(&report.kernels);
         }
-        let wrong: Vec<_> = report.kernels.iter().filter(|r| r.wrong.is_some()).map(|r| format!("{}={}", r.kernel, r.variant)).collect();
+        let wrong: Vec<_> = report
+            .kernels
+            .iter()
+            .filter(|r| r.wrong.is_some())
+            .map(|r| format!("{}={}", r.kernel, r.variant))
+            .collect();
         self.print_json(&report)?;
-        if wrong.is_empty() { Ok(()) } else { Err(Error::gpu(format!("{} computed wrongly on this GPU", wrong.join(", ")))) }
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::gpu(format!("{} computed wrongly on this GPU", wrong.join(", "))))
+        }
     }
 
     fn print_json(&self, value: &impl Serialize) -> Result<()> {

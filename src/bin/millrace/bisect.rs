@@ -41,7 +41,8 @@ impl Bisect {
             _ => Prompt::Text(self.prompt.clone()),
         };
         let cancel = Cancel::new();
-        let files = native::origin(&ModelSpec::parse(&self.model)?)?.files(&|p: Progress| show_download(&p), &cancel).await?;
+        let files =
+            native::origin(&ModelSpec::parse(&self.model)?)?.files(&|p: Progress| show_download(&p), &cancel).await?;
         let (mut steps, mut wrong) = (0, Vec::new());
         let mut worst: Option<Compared> = None;
         let mut on_step = |step: Compared| {
@@ -57,7 +58,10 @@ impl Bisect {
         };
         bisect(&files, &self.how.options(), &Request::new(prompt), &mut on_step, &cancel).await?;
         if let Some(first) = wrong.first() {
-            return Err(Error::gpu(format!("{first} computes something else than its twin, after {} steps that agree", steps - wrong.len())));
+            return Err(Error::gpu(format!(
+                "{first} computes something else than its twin, after {} steps that agree",
+                steps - wrong.len()
+            )));
         }
         if let Some(worst) = worst {
             println!(

@@ -60,7 +60,8 @@ enum Command {
     Convert(Convert),
     /// Measure a model, or random weights in a known model's shape.
     Bench(Box<Bench>),
-    /// Find the first kernel that computes something else than its twin on the CPU: on this GPU, with this model and prompt.
+    /// Find the first kernel that computes something else than its twin on the CPU: on this GPU, with this model and
+    /// prompt.
     Bisect(Box<Bisect>),
 }
 
@@ -98,7 +99,8 @@ struct Generate {
     /// A file with a list of tools, as OpenAI's clients give them: calls of them are told apart from the text.
     #[arg(long, value_name = "FILE.json")]
     tools: Option<PathBuf>,
-    /// A LoRA adapter to answer with: a folder that PEFT has saved, or a .gguf file; =SCALE behind it multiplies what it adds.
+    /// A LoRA adapter to answer with: a folder that PEFT has saved, or a .gguf file; =SCALE behind it multiplies what
+    /// it adds.
     #[arg(long, value_name = "PATH[=SCALE]")]
     lora: Option<String>,
     /// A file with a JSON Schema that the answer has to satisfy.
@@ -186,7 +188,8 @@ impl Load {
         let options = self.options()?;
         let progress = |p: Progress| show_download(&p);
         let cancel = Cancel::new();
-        let (engine, _) = Engine::open(&native::origin(&ModelSpec::parse(model)?)?, &options, &progress, &cancel).await?;
+        let (engine, _) =
+            Engine::open(&native::origin(&ModelSpec::parse(model)?)?, &options, &progress, &cancel).await?;
         let info = engine.info();
         if info.self_test.checked > 0 {
             let mut tuning = Tuning::default();
@@ -366,7 +369,11 @@ async fn convert(args: Convert) -> Result<()> {
             let width = (30 * at.done).checked_div(at.total).unwrap_or(30) as usize;
             let (done, total) = (at.done as f64 / 1e6, at.total as f64 / 1e6);
             let left = if speed > 0.0 { format!(", {:.0} s left", (total - done) / speed) } else { String::new() };
-            let _ = write!(std::io::stderr(), "\r\x1b[K[{:<30}] {done:.0} of {total:.0} MB, {speed:.0} MB/s{left}", "#".repeat(width));
+            let _ = write!(
+                std::io::stderr(),
+                "\r\x1b[K[{:<30}] {done:.0} of {total:.0} MB, {speed:.0} MB/s{left}",
+                "#".repeat(width)
+            );
         }
     };
     let options = convert::Options { quantize: args.quantize, ..convert::Options::default() };
@@ -409,7 +416,12 @@ async fn inspect(args: Inspect) -> Result<()> {
     let types: Vec<_> = info.model.types.iter().map(|(t, n)| format!("{t} x {n}")).collect();
     lines.push(format!("tensors      {}; {:.1} MiB in the file", types.join(", "), mib(info.model.bytes)));
     for left in &info.model.left_out {
-        lines.push(format!("left out     {} x {}: {:.1} MiB, no part of the language model", left.what, left.tensors, mib(left.bytes)));
+        lines.push(format!(
+            "left out     {} x {}: {:.1} MiB, no part of the language model",
+            left.what,
+            left.tensors,
+            mib(left.bytes)
+        ));
     }
     for c in &info.model.converted {
         lines.push(format!(
@@ -442,7 +454,10 @@ async fn inspect(args: Inspect) -> Result<()> {
         mib(info.memory.weights + info.memory.kv_full + info.memory.activations + info.memory.spare)
     ));
     if args.plan {
-        lines.push(format!("\n{:<8} {:<26} {:<18} {:<18} {:<14} {:>12}  reason", "pass", "step", "kernel", "variant", "grid", "bytes"));
+        lines.push(format!(
+            "\n{:<8} {:<26} {:<18} {:<18} {:<14} {:>12}  reason",
+            "pass", "step", "kernel", "variant", "grid", "bytes"
+        ));
         for r in &info.plan {
             lines.push(format!(
                 "{:<8} {:<26} {:<18} {:<18} {:<14} {:>12}  {} [{}]",

@@ -55,7 +55,9 @@ pub struct Rerank {
 }
 
 fn texts(given: &[String], lines: Option<&PathBuf>, json_lines: Option<&PathBuf>) -> Result<Vec<String>> {
-    let read = |path: &PathBuf| std::fs::read_to_string(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())));
+    let read = |path: &PathBuf| {
+        std::fs::read_to_string(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())))
+    };
     let mut texts = given.to_vec();
     if let Some(path) = lines {
         texts.extend(read(path)?.lines().map(str::to_owned));
@@ -64,10 +66,19 @@ fn texts(given: &[String], lines: Option<&PathBuf>, json_lines: Option<&PathBuf>
         for (i, line) in read(path)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let value: Value = serde_json::from_str(line).unwrap_or_default();
             let text = value.as_str().or_else(|| value.get("text")?.as_str());
-            texts.push(text.ok_or_else(|| Error::bad_option(format!("{}: line {} is no text as JSON", path.display(), i + 1)))?.to_owned());
+            texts.push(
+                text.ok_or_else(|| {
+                    Error::bad_option(format!("{}: line {} is no text as JSON", path.display(), i + 1))
+                })?
+                .to_owned(),
+            );
         }
     }
-    if texts.is_empty() { Err(Error::bad_option("nothing to read: give --text, --lines or --texts")) } else { Ok(texts) }
+    if texts.is_empty() {
+        Err(Error::bad_option("nothing to read: give --text, --lines or --texts"))
+    } else {
+        Ok(texts)
+    }
 }
 
 /// How long that took, for people.

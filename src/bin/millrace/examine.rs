@@ -1,4 +1,5 @@
-//! `millrace model`: what a model is, whether it runs, and what is missing, and where in the source that would be added.
+//! `millrace model`: what a model is, whether it runs, and what is missing, and where in the source that would be
+//! added.
 
 use std::path::PathBuf;
 
@@ -28,7 +29,8 @@ impl Examine {
     /// A line for each part. Status 2 where the model does not run.
     pub async fn run(&self) -> Result<()> {
         let tokenizer = self.tokenizer.as_deref().map(read_bytes).transpose()?;
-        let files = native::open_parts(&ModelSpec::parse(&self.address())?, &|p| show_download(&p), &Cancel::new()).await?;
+        let files =
+            native::open_parts(&ModelSpec::parse(&self.address())?, &|p| show_download(&p), &Cancel::new()).await?;
         let found = examine(&files, tokenizer).await;
         if self.json {
             print(&format!("{}\n", serde_json::to_string(&found).map_err(|e| Error::internal(e.to_string()))?))?;
@@ -48,7 +50,11 @@ impl Examine {
     /// Where the model is: two words that are no path here are a repository of the hub's.
     fn address(&self) -> String {
         let words: Vec<&str> = self.source.split('/').collect();
-        let is_name = |word: &&str| !word.is_empty() && !word.starts_with('.') && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        let is_name = |word: &&str| {
+            !word.is_empty()
+                && !word.starts_with('.')
+                && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        };
         let hub = words.len() == 2 && words.iter().all(is_name) && !std::path::Path::new(&self.source).exists();
         if hub { format!("https://huggingface.co/{}", self.source) } else { self.source.clone() }
     }

@@ -70,7 +70,8 @@ fn given(kind: Kind, flag: &Flag, matches: &ArgMatches) -> Result<Option<Given>,
     let texts: Vec<&String> = texts.collect();
     let number = |text: &str| text.parse::<f64>();
     let pair = |text: &&String| {
-        let (key, value) = text.split_once('=').ok_or_else(|| format!("--{} {text} is not {}", flag.name, flag.value))?;
+        let (key, value) =
+            text.split_once('=').ok_or_else(|| format!("--{} {text} is not {}", flag.name, flag.value))?;
         let value = match number(value) {
             Ok(number) if matches!(kind, Kind::Biases(_)) => number.into(),
             _ => value.into(),
@@ -81,7 +82,9 @@ fn given(kind: Kind, flag: &Flag, matches: &ArgMatches) -> Result<Option<Given>,
     Ok(Some(match kind {
         Kind::Texts { .. } => Given::Json(texts.into_iter().cloned().collect::<Value>()),
         Kind::Biases(_) | Kind::Variants => Given::Pairs(texts.iter().map(pair).collect::<Result<_, String>>()?),
-        Kind::Number(_) | Kind::Whole { .. } => number(last).map_or_else(|_| Given::Text(last.to_owned()), Given::Number),
+        Kind::Number(_) | Kind::Whole { .. } => {
+            number(last).map_or_else(|_| Given::Text(last.to_owned()), Given::Number)
+        }
         _ => Given::Text(last.to_owned()),
     }))
 }

@@ -10,12 +10,17 @@ use serde_json::{Value, json};
 
 /// Decodes PNG, JPEG or WebP: upright, on white.
 fn decode(bytes: &[u8], name: &str) -> Result<Rc<Picture>> {
-    let bad = |e: &dyn std::fmt::Display| Error::bad_option(format!("{name} is no picture that this version reads (PNG, JPEG, WebP): {e}"));
+    let bad = |e: &dyn std::fmt::Display| {
+        Error::bad_option(format!("{name} is no picture that this version reads (PNG, JPEG, WebP): {e}"))
+    };
     let reader = ImageReader::new(std::io::Cursor::new(bytes)).with_guessed_format().map_err(|e| bad(&e))?;
     let mut decoder = reader.into_decoder().map_err(|e| bad(&e))?;
     let (width, height) = decoder.dimensions();
     if u64::from(width) * u64::from(height) > Picture::MAX_PIXELS {
-        return Err(Error::bad_option(format!("{name} has {width} x {height} pixels; at most {} are read: make it smaller", Picture::MAX_PIXELS)));
+        return Err(Error::bad_option(format!(
+            "{name} has {width} x {height} pixels; at most {} are read: make it smaller",
+            Picture::MAX_PIXELS
+        )));
     }
     let orientation = decoder.orientation().map_err(|e| bad(&e))?;
     let mut decoded = DynamicImage::from_decoder(decoder).map_err(|e| bad(&e))?;
@@ -33,7 +38,11 @@ fn read(path: &Path) -> Result<Rc<Picture>> {
 /// The pictures of files, and a message of the user that shows them before its text.
 pub fn shown(paths: &[PathBuf], text: &str) -> Result<(Value, Vec<Rc<Picture>>)> {
     let pictures = paths.iter().map(|path| read(path)).collect::<Result<_>>()?;
-    let parts = paths.iter().map(|_| json!({ "type": "image" })).chain([json!({ "type": "text", "text": text })]).collect::<Vec<_>>();
+    let parts = paths
+        .iter()
+        .map(|_| json!({ "type": "image" }))
+        .chain([json!({ "type": "text", "text": text })])
+        .collect::<Vec<_>>();
     let content = if paths.is_empty() { json!(text) } else { Value::Array(parts) };
     Ok((json!([{ "role": "user", "content": content }]), pictures))
 }
@@ -56,14 +65,18 @@ pub fn of_messages(messages: &Value) -> Result<Vec<Rc<Picture>>> {
 fn of_address(address: &str) -> Result<Rc<Picture>> {
     let Some(data) = address.strip_prefix("data:") else {
         if address.is_empty() || address.contains("://") {
-            return Err(Error::bad_option(format!("a picture at {address:?}: the command line reads data: addresses and paths of files")));
+            return Err(Error::bad_option(format!(
+                "a picture at {address:?}: the command line reads data: addresses and paths of files"
+            )));
         }
         return read(Path::new(address));
     };
-    let (head, data) = data.split_once(',').ok_or_else(|| Error::bad_option("a data: address of a picture has no comma"))?;
+    let (head, data) =
+        data.split_once(',').ok_or_else(|| Error::bad_option("a data: address of a picture has no comma"))?;
     if !head.ends_with(";base64") {
         return Err(Error::bad_option("a data: address of a picture is not in base64"));
     }
-    let bytes = base64::decode(data.trim()).map_err(|e| Error::bad_option(format!("a data: address of a picture: {e}")))?;
+    let bytes =
+        base64::decode(data.trim()).map_err(|e| Error::bad_option(format!("a data: address of a picture: {e}")))?;
     decode(&bytes, "the picture of a data: address")
 }

@@ -41,14 +41,23 @@ impl Schema {
             print(&format!("{}\n", json!({ "states": states, "bytes": bytes, "ms": ms, "warnings": warnings })))?;
         } else {
             for warning in &warnings {
-                let _ = writeln!(std::io::stderr(), "warning: {} at {}: {}", warning.keyword, warning.pointer, warning.reason);
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "warning: {} at {}: {}",
+                    warning.keyword,
+                    warning.pointer,
+                    warning.reason
+                );
             }
             print(&format!("{states} states, {bytes} bytes, {ms:.1} ms\n"))?;
         }
         let Some(lines) = lines else { return Ok(()) };
         // The end of the last line begins no further one.
         let lines = lines.strip_suffix(b"\n").unwrap_or(&lines);
-        let judged: String = lines.split(|byte| *byte == b'\n').map(|line| if accepts(&automaton, line) { "accepted\n" } else { "refused\n" }).collect();
+        let judged: String = lines
+            .split(|byte| *byte == b'\n')
+            .map(|line| if accepts(&automaton, line) { "accepted\n" } else { "refused\n" })
+            .collect();
         print(&judged)
     }
 }

@@ -28,21 +28,32 @@ pub fn profile(rows: &[ProfileRow]) {
 
 /// Time and arithmetic of each kernel of a prefill pass.
 pub fn prefill(rows: &[PrefillRow]) {
-    println!("\n{:<18} {:<18} {:<18} {:>5} {:>9} {:>9} {:>6} {:>9}", "prefill step", "kernel", "variant", "calls", "us", "ms/pass", "%", "TOPS");
+    println!(
+        "\n{:<18} {:<18} {:<18} {:>5} {:>9} {:>9} {:>6} {:>9}",
+        "prefill step", "kernel", "variant", "calls", "us", "ms/pass", "%", "TOPS"
+    );
     for r in rows {
         let u = &r.of;
-        println!("{:<18} {:<18} {:<18} {:>5} {:>9.2} {:>9.4} {:>6.1} {:>9.2}", u.step, u.kernel, u.variant, u.calls, u.us, u.ms, u.percent, r.tops);
+        println!(
+            "{:<18} {:<18} {:<18} {:>5} {:>9.2} {:>9.4} {:>6.1} {:>9.2}",
+            u.step, u.kernel, u.variant, u.calls, u.us, u.ms, u.percent, r.tops
+        );
     }
 }
 
 /// Whole passes of few rows.
 pub fn few_rows(times: &[RowsTime]) {
     for t in times {
-        println!("{:<18} {:>9.4} ms/pass", format!("pass of {} row{}", t.rows, if t.rows == 1 { "" } else { "s" }), t.ms);
+        println!(
+            "{:<18} {:>9.4} ms/pass",
+            format!("pass of {} row{}", t.rows, if t.rows == 1 { "" } else { "s" }),
+            t.ms
+        );
     }
 }
 
-/// Every variant that a step could run: the one that the plan runs has a star, one that computes wrongly no time worth anything.
+/// Every variant that a step could run: the one that the plan runs has a star, one that computes wrongly no time worth
+/// anything.
 pub fn kernels(rows: &[KernelRow]) {
     println!("\n{:<40} {:<22}   {:>9} {:>9} {:>8} {:>7}  result", "operation", "variant", "us", "MB", "GB/s", "% peak");
     for r in rows {

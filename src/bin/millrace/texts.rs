@@ -1,4 +1,5 @@
-//! `millrace render` and `millrace parse`: what a model's chat template makes of messages, and what its answers are read as. No device is needed.
+//! `millrace render` and `millrace parse`: what a model's chat template makes of messages, and what its answers are
+//! read as. No device is needed.
 
 use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,8 @@ struct Asked {
     /// A chat template, in place of the model's or without a model.
     #[arg(long, value_name = "FILE.jinja")]
     template: Option<PathBuf>,
-    /// Further variables of the template, an object of JSON: {"enable_thinking": false}. Without a model also the tokens that it names, as bos_token.
+    /// Further variables of the template, an object of JSON: {"enable_thinking": false}. Without a model also the
+    /// tokens that it names, as bos_token.
     #[arg(long, value_name = "JSON", value_parser = object)]
     template_options: Option<Map<String, Value>>,
     /// A file with a list of tools, as OpenAI's clients give them.
@@ -54,8 +56,8 @@ pub struct Render {
 pub struct Parse {
     #[command(flatten)]
     asked: Asked,
-    /// How calls are written, in place of what the template shows: hermes, qwen3-coder, llama3, mistral, granite, phi4, smollm2, deepseek, functionary, gemma4,
-    /// harmony, lfm2, glm, kimi, minimax, cohere, seed or json.
+    /// How calls are written, in place of what the template shows: hermes, qwen3-coder, llama3, mistral, granite, phi4,
+    /// smollm2, deepseek, functionary, gemma4, harmony, lfm2, glm, kimi, minimax, cohere, seed or json.
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
     /// Read ids of tokens, separated by commas or spaces, in place of text.
@@ -72,7 +74,12 @@ pub fn messages(path: &Path) -> Result<(Value, Option<Value>)> {
     Ok(match read_json(path)? {
         Value::Object(mut object) => {
             let tools = object.remove("tools");
-            (object.remove("messages").ok_or_else(|| Error::bad_option(format!("{}: no messages in it", path.display())))?, tools)
+            (
+                object
+                    .remove("messages")
+                    .ok_or_else(|| Error::bad_option(format!("{}: no messages in it", path.display())))?,
+                tools,
+            )
         }
         list => (list, None),
     })
@@ -103,19 +110,26 @@ impl Asked {
 
     /// The template that was given, as it stands in its file.
     fn source(&self) -> Result<Option<String>> {
-        let read = |path: &PathBuf| std::fs::read_to_string(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())));
+        let read = |path: &PathBuf| {
+            std::fs::read_to_string(path).map_err(|e| Error::not_found(format!("{}: {e}", path.display())))
+        };
         self.template.as_ref().map(read).transpose()
     }
 
     /// The template that was given, of no model.
     fn alone(&self) -> Result<ChatTemplate> {
-        let source = self.source()?.ok_or_else(|| Error::bad_option("whose template? give --model, --template or both"))?;
+        let source =
+            self.source()?.ok_or_else(|| Error::bad_option("whose template? give --model, --template or both"))?;
         ChatTemplate::new(&TemplateSource::single(source), SpecialTokens::default())
     }
 
     fn request(&self, messages: Value, with: Option<Value>) -> Result<Request> {
         let tools = self.tools.as_deref().map(tools).transpose()?.or(with);
-        Ok(Request { tools, template: self.template_options.clone().unwrap_or_default(), ..Request::new(Prompt::Messages(messages)) })
+        Ok(Request {
+            tools,
+            template: self.template_options.clone().unwrap_or_default(),
+            ..Request::new(Prompt::Messages(messages))
+        })
     }
 }
 
@@ -128,7 +142,9 @@ impl Render {
         if let (Some(texts), true) = (&texts, self.tokens) {
             return print(&format!("{}\n", json!(texts.tokens(&request)?)));
         }
-        let render = |template: &ChatTemplate| template.render(&list, request.tools.as_ref(), &request.template, !self.no_generation_prompt);
+        let render = |template: &ChatTemplate| {
+            template.render(&list, request.tools.as_ref(), &request.template, !self.no_generation_prompt)
+        };
         let text = texts.as_ref().map_or_else(|| render(&self.asked.alone()?), |texts| render(texts.template()?))?;
         let end = if std::io::stdout().is_terminal() { "\n" } else { "" };
         print(&format!("{text}{end}"))
@@ -157,7 +173,8 @@ impl Parse {
         print(&format!("{shown}\n"))
     }
 
-    /// What reads the answer to some question: only a template that begins a thought itself makes a difference. Without tools each name counts.
+    /// What reads the answer to some question: only a template that begins a thought itself makes a difference. Without
+    /// tools each name counts.
     fn parser(&self, texts: Option<&Texts>) -> Result<Parser> {
         let request = self.asked.request(json!([{ "role": "user", "content": "?" }]), None)?;
         let source = self.asked.source()?;
@@ -169,7 +186,10 @@ impl Parse {
                 let template = alone()?;
                 let Prompt::Messages(messages) = &request.prompt else { return Err(Error::internal("no messages")) };
                 let source = source.as_deref().unwrap_or_default();
-                (Formats::of(source, []), template.render(messages, request.tools.as_ref(), &request.template, true).ok())
+                (
+                    Formats::of(source, []),
+                    template.render(messages, request.tools.as_ref(), &request.template, true).ok(),
+                )
             }
         };
         let formats = match &self.format {
@@ -236,7 +256,11 @@ impl Answer {
     pub fn add_to(&self, object: &mut Value) {
         object["content"] = json!(self.content);
         object["reasoning"] = json!(self.reasoning);
-        object["calls"] = self.calls.iter().map(|(_, name, arguments)| json!({ "name": name, "arguments": value(arguments) })).collect();
+        object["calls"] = self
+            .calls
+            .iter()
+            .map(|(_, name, arguments)| json!({ "name": name, "arguments": value(arguments) }))
+            .collect();
         object["message"] = self.message();
     }
 

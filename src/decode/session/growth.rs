@@ -40,7 +40,12 @@ fn states_at(layout: &Layout, sizes: Sizes) -> u64 {
 
 /// The states that move to buffers of other sizes, by their indices among the states, stage by stage.
 fn stages(layout: &Layout, before: Sizes, after: Sizes) -> Vec<Vec<usize>> {
-    let states: Vec<(u64, u64)> = layout.specs().iter().filter(|spec| spec.state.is_some()).map(|spec| (spec.bytes_at(before), spec.bytes_at(after))).collect();
+    let states: Vec<(u64, u64)> = layout
+        .specs()
+        .iter()
+        .filter(|spec| spec.state.is_some())
+        .map(|spec| (spec.bytes_at(before), spec.bytes_at(after)))
+        .collect();
     let most = (states_at(layout, after) / STAGES).max(least_stage());
     let mut stages: Vec<Vec<usize>> = Vec::new();
     let mut bytes = most;
@@ -63,7 +68,8 @@ pub(crate) fn most_beside(layout: &Layout, sizes: Sizes, full: u32, writes: bool
     while before.capacity.saturating_mul(2) < after.capacity {
         before.capacity *= 2;
     }
-    let old: Vec<u64> = layout.specs().iter().filter(|spec| spec.state.is_some()).map(|spec| spec.bytes_at(before)).collect();
+    let old: Vec<u64> =
+        layout.specs().iter().filter(|spec| spec.state.is_some()).map(|spec| spec.bytes_at(before)).collect();
     let stages = if before.capacity < after.capacity { stages(layout, before, after) } else { Vec::new() };
     let growth = stages.iter().map(|stage| stage.iter().map(|part| old[*part]).sum::<u64>()).max().unwrap_or(0);
     growth + if writes { texts(states_at(layout, after)) } else { 0 }
@@ -132,7 +138,8 @@ impl Session {
         let (doubled, least) = (capacity.min(most), positions.next_multiple_of(64).min(most));
         self.evict_for(doubled);
         let mut grown = self.grow(doubled).await;
-        if matches!(&grown, Err(Failed { error, lost: false }) if error.kind() == ErrorKind::OutOfMemory && least < doubled) {
+        if matches!(&grown, Err(Failed { error, lost: false }) if error.kind() == ErrorKind::OutOfMemory && least < doubled)
+        {
             self.states.evict(0);
             grown = self.grow(least).await;
         }
@@ -152,7 +159,10 @@ impl Session {
     /// Evicts copies of inactive texts, as far as the memory planned for a full context has no room for them beside
     /// states of `capacity` positions.
     pub(super) fn evict_for(&mut self, capacity: u32) {
-        let full = states_at(&self.program.layout, Sizes { capacity: self.context.next_multiple_of(64), ..self.program.sizes });
+        let full = states_at(
+            &self.program.layout,
+            Sizes { capacity: self.context.next_multiple_of(64), ..self.program.sizes },
+        );
         let room = full.saturating_sub(states_at(&self.program.layout, Sizes { capacity, ..self.program.sizes }));
         self.states.evict(room.max(texts(full)));
     }
@@ -185,7 +195,8 @@ impl Session {
         let passes = self.passes();
         self.program.compiled = Default::default();
         let old = std::mem::take(&mut self.program.buffers).into_iter().map(Some).collect();
-        let mut moving = Moving { old, new, states: [states_of(&self.program.layout), states_of(&layout)], moved: Vec::new() };
+        let mut moving =
+            Moving { old, new, states: [states_of(&self.program.layout), states_of(&layout)], moved: Vec::new() };
         let error = match self.move_all(&mut moving, &stages, &layout, &plans, &passes).await {
             Ok(compiled) => {
                 let buffers = std::mem::take(&mut self.program.buffers);
@@ -207,7 +218,11 @@ impl Session {
 
     /// The existing buffer, where it is long enough, or a new one; `None` for a state that moves.
     fn stays_or_made(&self, spec: &BufferSpec) -> Result<Option<Buffer>> {
-        let old = self.program.layout.find(&spec.name).map(|id| (self.program.layout.spec(id), &self.program.buffers[id.0 as usize]));
+        let old = self
+            .program
+            .layout
+            .find(&spec.name)
+            .map(|id| (self.program.layout.spec(id), &self.program.buffers[id.0 as usize]));
         match old {
             Some((old, buffer)) if old.state == spec.state && buffer.bytes() >= spec.bytes => Ok(Some(buffer.clone())),
             Some(_) if spec.state.is_some() => Ok(None),

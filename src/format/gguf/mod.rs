@@ -29,10 +29,11 @@ const DEFAULT_ALIGNMENT: u64 = 32;
 /// Key that overrides it.
 const ALIGNMENT_KEY: &str = "general.alignment";
 
-/// What the header of a file, or the headers of all parts of a split one, say: the first part's metadata, and the tensors of all.
+/// What the header of a file, or the headers of all parts of a split one, say: the first part's metadata, and the
+/// tensors of all.
 ///
-/// `BAD_MODEL` where a file breaks the format, naming the field, or the parts contradict each other; `UNSUPPORTED_MODEL` for version 1 and
-/// big-endian files.
+/// `BAD_MODEL` where a file breaks the format, naming the field, or the parts contradict each other;
+/// `UNSUPPORTED_MODEL` for version 1 and big-endian files.
 pub(crate) async fn read(sources: &[Rc<dyn ByteSource>]) -> Result<(Metadata, IndexMap<String, TensorInfo>)> {
     let mut model: Option<(Metadata, IndexMap<String, TensorInfo>)> = None;
     for (file, source) in sources.iter().enumerate() {
@@ -78,9 +79,15 @@ impl Header {
         let version = self.u32("the version").await?;
         match version {
             2 | 3 => {}
-            1 => return Err(Error::unsupported("is GGUF version 1, of which only early files exist; convert the model again with a current llama.cpp")),
+            1 => {
+                return Err(Error::unsupported(
+                    "is GGUF version 1, of which only early files exist; convert the model again with a current llama.cpp",
+                ));
+            }
             v if matches!(v.swap_bytes(), 1..=3) => {
-                return Err(Error::unsupported("is a big-endian GGUF file; convert the model for little-endian machines"));
+                return Err(Error::unsupported(
+                    "is a big-endian GGUF file; convert the model for little-endian machines",
+                ));
             }
             v => return Err(Error::unsupported(format!("is GGUF version {v}; versions 2 and 3 are known"))),
         }
@@ -111,10 +118,9 @@ impl Header {
         // Offsets in the table count from the first aligned byte after it.
         let data = self.reader.position().next_multiple_of(alignment);
         for tensor in tensors.values_mut() {
-            tensor.offset = tensor
-                .offset
-                .checked_add(data)
-                .ok_or_else(|| Error::bad_model(format!("tensor '{}' has offset {}, which overflows", tensor.name, tensor.offset)))?;
+            tensor.offset = tensor.offset.checked_add(data).ok_or_else(|| {
+                Error::bad_model(format!("tensor '{}' has offset {}, which overflows", tensor.name, tensor.offset))
+            })?;
         }
         check_layout(file, source, &tensors)?;
         Ok((metadata, tensors))
@@ -125,7 +131,9 @@ impl Header {
         let name = self.name(&|| format!("the name of tensor {index}")).await?;
         let dims = self.u32(&format!("the dimension count of tensor '{name}'")).await? as usize;
         if dims == 0 || dims > MAX_DIMS {
-            return Err(Error::bad_model(format!("tensor '{name}' has {dims} dimensions; 1 to {MAX_DIMS} are allowed")));
+            return Err(Error::bad_model(format!(
+                "tensor '{name}' has {dims} dimensions; 1 to {MAX_DIMS} are allowed"
+            )));
         }
         let mut shape = Vec::with_capacity(dims);
         for dim in 0..dims {
@@ -138,7 +146,9 @@ impl Header {
         })?;
         let offset = self.u64(&format!("the offset of tensor '{name}'")).await?;
         if !offset.is_multiple_of(alignment) {
-            return Err(Error::bad_model(format!("tensor '{name}' has offset {offset}, which is not a multiple of the alignment {alignment}")));
+            return Err(Error::bad_model(format!(
+                "tensor '{name}' has offset {offset}, which is not a multiple of the alignment {alignment}"
+            )));
         }
         let bytes = tensor_bytes(&name, dtype, &shape)?;
         Ok(TensorInfo { name, dtype, shape, file, offset, bytes })
@@ -228,7 +238,10 @@ impl Header {
                 let count = self.reader.check_count(count, 4 + 8, || what.clone())?;
                 self.nested += count;
                 if self.nested > limits::NESTED_ARRAYS {
-                    return Err(Error::bad_model(format!("{what} holds {count} arrays; at most {} are allowed in a file", limits::NESTED_ARRAYS)));
+                    return Err(Error::bad_model(format!(
+                        "{what} holds {count} arrays; at most {} are allowed in a file",
+                        limits::NESTED_ARRAYS
+                    )));
                 }
                 let mut arrays = Vec::new();
                 for _ in 0..count {
@@ -244,7 +257,12 @@ impl Header {
     }
 
     /// `count` numbers of `N` bytes.
-    async fn items<T, const N: usize>(&mut self, count: u64, what: &str, from: impl Fn([u8; N]) -> T) -> Result<Vec<T>> {
+    async fn items<T, const N: usize>(
+        &mut self,
+        count: u64,
+        what: &str,
+        from: impl Fn([u8; N]) -> T,
+    ) -> Result<Vec<T>> {
         self.reader.check_count(count, N as u64, || what.to_owned())?;
         let bytes = self.reader.take(count * N as u64, &|| what.to_owned()).await?;
         let (chunks, _) = bytes.as_chunks::<N>();
@@ -279,7 +297,10 @@ fn unknown_kind(key: &str, kind: u32) -> Error {
 fn alignment(metadata: &Metadata) -> Result<u64> {
     let alignment = metadata.opt::<u64>(ALIGNMENT_KEY)?.unwrap_or(DEFAULT_ALIGNMENT);
     if !alignment.is_power_of_two() || alignment > limits::ALIGNMENT {
-        return Err(Error::bad_model(format!("metadata key '{ALIGNMENT_KEY}' is {alignment}; it must be a power of two and at most {}", limits::ALIGNMENT)));
+        return Err(Error::bad_model(format!(
+            "metadata key '{ALIGNMENT_KEY}' is {alignment}; it must be a power of two and at most {}",
+            limits::ALIGNMENT
+        )));
     }
     Ok(alignment)
 }

@@ -285,7 +285,8 @@ impl Value {
     }
 }
 
-/// A type that metadata can be read as. Writers differ: numbers of any type are accepted where they fit, and lists of equal values.
+/// A type that metadata can be read as. Writers differ: numbers of any type are accepted where they fit, and lists of
+/// equal values.
 pub trait FromValue<'a>: Sized {
     /// The name of the type, for messages.
     const NAME: &'static str;

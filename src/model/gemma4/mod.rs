@@ -1,6 +1,7 @@
-//! Gemma 4 as a language model: layers with a window and narrow heads to one that sees everything with heads of 512, values that are normed, in
-//! the small ones numbers of each token for each layer and last layers that read earlier ones' keys and values, in one experts beside the usual
-//! network. Of checkpoints that read pictures and sound, too, the language model is read.
+//! Gemma 4 as a language model: layers with a window and narrow heads to one that sees everything with heads of 512,
+//! values that are normed, in the small ones numbers of each token for each layer and last layers that read earlier
+//! ones' keys and values, in one experts beside the usual network. Of checkpoints that read pictures and sound, too,
+//! the language model is read.
 
 mod names;
 
@@ -39,7 +40,9 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     c.logit_cap = keys.number("final_logit_softcapping", "final_logit_softcapping")?.unwrap_or(0.0);
     c.tied = if keys.is_gguf() { None } else { Some(keys.flag("", "tie_word_embeddings")?.unwrap_or(true)) };
     let slides = keys.flags("attention.sliding_window_pattern", n)?;
-    c.set_windows(keys, keys.size("attention.sliding_window", "sliding_window")?, |i| slides.as_ref().map_or((i + 1) % 6 != 0, |list| list[i]))?;
+    c.set_windows(keys, keys.size("attention.sliding_window", "sliding_window")?, |i| {
+        slides.as_ref().map_or((i + 1) % 6 != 0, |list| list[i])
+    })?;
     c.layers[n - 1].window = None;
     heads(keys, &mut c)?;
     // The last layers read what the last of their kind before them has.
@@ -50,12 +53,15 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         let kind = c.layers[i].window.is_some();
         if i >= own {
             let of = c.layers[..own].iter().rposition(|layer| layer.window.is_some() == kind);
-            c.layers[i].mixer = MixerKind::Shared(of.ok_or_else(|| Error::bad_model(format!("layer {i} has no layer to read keys and values of")))?);
+            c.layers[i].mixer = MixerKind::Shared(
+                of.ok_or_else(|| Error::bad_model(format!("layer {i} has no layer to read keys and values of")))?,
+            );
         }
         c.layers[i].ff = widths.as_ref().map(|list| list[i]).or((wide && i >= own).then_some(2 * c.ff));
         c.layers[i].rope = usize::from(kind);
     }
-    c.per_layer = Some(keys.size_or_none("embedding_length_per_layer_input", "hidden_size_per_layer_input")?).filter(|p| *p > 0);
+    c.per_layer =
+        Some(keys.size_or_none("embedding_length_per_layer_input", "hidden_size_per_layer_input")?).filter(|p| *p > 0);
     // GGUF files have no such key: a picture's rows see ahead in models without per-layer inputs.
     let ahead = if keys.is_gguf() { c.per_layer.is_none() } else { both_ways };
     c.picture_attention = match (ahead, unified) {
@@ -65,11 +71,16 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     };
     c.row_token = if c.per_layer.is_some() { Some(keys.padding_token()?.unwrap_or(0)) } else { None };
     if let Some(id) = c.row_token.filter(|id| *id as usize >= c.vocab) {
-        return Err(Error::bad_model(format!("configuration: the padding token {id}, whose numbers for layers pictures have, is none of {}", c.vocab)));
+        return Err(Error::bad_model(format!(
+            "configuration: the padding token {id}, whose numbers for layers pictures have, is none of {}",
+            c.vocab
+        )));
     }
     let vocab = keys.size("", "vocab_size_per_layer_input")?;
     if c.per_layer.is_some() && vocab.is_some_and(|v| v != c.vocab) {
-        return Err(Error::unsupported("config.json: vocab_size_per_layer_input; this version runs Gemma 4 with as many as vocab_size"));
+        return Err(Error::unsupported(
+            "config.json: vocab_size_per_layer_input; this version runs Gemma 4 with as many as vocab_size",
+        ));
     }
     experts(keys, &mut c)?;
     Ok(c)
@@ -96,15 +107,22 @@ fn heads(keys: &Keys<'_>, c: &mut ModelConfig) -> Result<()> {
         let slides = layer.window.is_some();
         let mut own = if slides { narrow } else { wide };
         own.g = groups.as_ref().map_or(own.g, |list| list[i]);
-        for (key, value) in each.and_then(|each| each.get(&i.to_string())).and_then(Value::as_object).into_iter().flatten() {
+        for (key, value) in
+            each.and_then(|each| each.get(&i.to_string())).and_then(Value::as_object).into_iter().flatten()
+        {
             match (key.as_str(), value.as_u64()) {
                 ("head_dim", Some(e)) => own.e = e as usize,
                 ("num_key_value_heads", Some(g)) => own.g = g as usize,
-                _ => return Err(Error::unsupported(format!("config.json: per_layer_config: {key} is not known to this version"))),
+                _ => {
+                    return Err(Error::unsupported(format!(
+                        "config.json: per_layer_config: {key} is not known to this version"
+                    )));
+                }
             }
         }
         layer.heads = Some(own).filter(|own: &Heads| *own != narrow);
-        layer.keys_are_values = !slides && if keys.is_gguf() { !keys.has_tensor(&format!("blk.{i}.attn_v.weight")) } else { same };
+        layer.keys_are_values =
+            !slides && if keys.is_gguf() { !keys.has_tensor(&format!("blk.{i}.attn_v.weight")) } else { same };
     }
     let sizes = [c.heads_of(n - 1).e, narrow.e];
     let (full, sliding) = match Rope::by_kind_of(keys, c, sizes)? {
@@ -129,7 +147,8 @@ fn experts(keys: &Keys<'_>, c: &mut ModelConfig) -> Result<()> {
     if count == 0 || !used_at_all {
         return Ok(());
     }
-    c.experts = Some(Mixture { routing: Routing { scores: Scores::Scaled, count, used, normed: true }, ff, shared: None });
+    c.experts =
+        Some(Mixture { routing: Routing { scores: Scores::Scaled, count, used, normed: true }, ff, shared: None });
     c.stored.experts_gate_up = true;
     c.layers.iter_mut().for_each(|layer| layer.feed_forward = FeedForwardKind::Both);
     Ok(())

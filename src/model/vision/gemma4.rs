@@ -1,11 +1,13 @@
-//! Gemma 4 E2B and E4B: patches of any grid with positions that rotate, columns one half of a head and rows the other, tables for both beside that, products
-//! between limits, and one product that makes a row of the mean of nine patches. The large ones standardise these means.
+//! Gemma 4 E2B and E4B: patches of any grid with positions that rotate, columns one half of a head and rows the other,
+//! tables for both beside that, products between limits, and one product that makes a row of the mean of nine patches.
+//! The large ones standardise these means.
 
 use millrace_picture::Gemma4;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Family, Joining, Parts, ProjectorNorm, Table, VisionConfig, Words, asked_of, reads_pictures, rotated, rotated_as_usual, whole, width_of_text, wrong_in,
+    Family, Joining, Parts, ProjectorNorm, Table, VisionConfig, Words, asked_of, reads_pictures, rotated,
+    rotated_as_usual, whole, width_of_text, wrong_in,
 };
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
@@ -78,11 +80,20 @@ const PROJECTOR_EPS: f64 = 1e-6;
 
 fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     let standardised = keys.flag("", "standardize")?.unwrap_or(false) || keys.has_tensor("v.std_bias");
-    let (d, h) = (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
+    let (d, h) =
+        (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
     let (g, e) = (keys.size("", "num_key_value_heads")?.unwrap_or(h), keys.size("", "head_dim")?.unwrap_or(d / h));
     let (ff, layers) = (keys.need("feed_forward_length", "intermediate_size")?, keys.layers()?);
-    let (patch, merge) = (keys.need("patch_size", "patch_size")?, keys.size("projector.scale_factor", "pooling_kernel_size")?.unwrap_or(3));
-    let pictures = Gemma4 { patch_size: whole(patch), pooling_kernel_size: whole(merge), doubled: true, ..pictures(checkpoint, patch * merge)? };
+    let (patch, merge) = (
+        keys.need("patch_size", "patch_size")?,
+        keys.size("projector.scale_factor", "pooling_kernel_size")?.unwrap_or(3),
+    );
+    let pictures = Gemma4 {
+        patch_size: whole(patch),
+        pooling_kernel_size: whole(merge),
+        doubled: true,
+        ..pictures(checkpoint, patch * merge)?
+    };
     let patches = u32::try_from(u64::from(pictures.max_soft_tokens) * (merge as u64).pow(2)).unwrap_or(u32::MAX);
 
     let mut tower = ModelConfig::plain("gemma4v", d, ff, Heads { h, g, e }, layers);
@@ -124,9 +135,17 @@ struct Of {
 
 fn of_gguf(keys: &Keys<'_>, checkpoint: &Checkpoint, d: usize) -> Result<Of> {
     // A number of the format's alone: pictures are of any size.
-    keys.ignore_gguf(&["image_size", "projector_type", "attention.head_count_kv", "image_min_pixels", "image_max_pixels"]);
+    keys.ignore_gguf(&[
+        "image_size",
+        "projector_type",
+        "attention.head_count_kv",
+        "image_min_pixels",
+        "image_max_pixels",
+    ]);
     if [keys.channels("image_mean")?, keys.channels("image_std")?] != [[0.0; 3], [1.0; 3]] {
-        return Err(Error::unsupported("clip.vision.image_mean and image_std; this version reads pictures with means of 0 and deviations of 1"));
+        return Err(Error::unsupported(
+            "clip.vision.image_mean and image_std; this version reads pictures with means of 0 and deviations of 1",
+        ));
     }
     Ok(Of { positions: positions_of(checkpoint, d)?, width: keys.need("projection_dim", "")?, limited: false })
 }
@@ -138,7 +157,9 @@ pub(super) fn positions_of(checkpoint: &Checkpoint, d: usize) -> Result<usize> {
         Some([2, n, width]) if *width == d as u64 => usize::try_from(*n).ok(),
         _ => None,
     };
-    positions.filter(|n| *n > 0).ok_or_else(|| Error::bad_model(format!("tensor {table} is no pair of tables of {d} numbers a position")))
+    positions
+        .filter(|n| *n > 0)
+        .ok_or_else(|| Error::bad_model(format!("tensor {table} is no pair of tables of {d} numbers a position")))
 }
 
 fn of_hf(keys: &Keys<'_>, config: &Map<String, Value>) -> Result<Of> {
@@ -153,7 +174,8 @@ fn of_hf(keys: &Keys<'_>, config: &Map<String, Value>) -> Result<Of> {
     })
 }
 
-/// How pictures are wanted of which squares of so many pixels become a row: as the processor's file says, or as by default, and one patch a row.
+/// How pictures are wanted of which squares of so many pixels become a row: as the processor's file says, or as by
+/// default, and one patch a row.
 pub(super) fn pictures(checkpoint: &Checkpoint, square: usize) -> Result<Gemma4> {
     let asked = asked_of(checkpoint);
     let read = Gemma4::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(wrong_in("processor_config.json"))?;

@@ -1,5 +1,5 @@
-//! Gemma 4 12B: no tower, but one product between norms, with tables for columns and rows. Patches are as large as what becomes a row. In all layers of the
-//! language model rows of a picture see each other.
+//! Gemma 4 12B: no tower, but one product between norms, with tables for columns and rows. Patches are as large as what
+//! becomes a row. In all layers of the language model rows of a picture see each other.
 
 use serde_json::{Map, Value};
 
@@ -49,18 +49,30 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         Metadata::Hf(m) => of_hf(keys, &m.config)?,
     };
     if d == 0 || !d.is_multiple_of(4) || positions == 0 {
-        return Err(Error::bad_model(format!("rows of {d} numbers, and {positions} positions, in what reads pictures")));
+        return Err(Error::bad_model(format!(
+            "rows of {d} numbers, and {positions} positions, in what reads pictures"
+        )));
     }
     let pictures = gemma4::pictures(checkpoint, patch)?;
     let mut tower = ModelConfig::plain("gemma4uv", d, d, Heads { h: 1, g: 1, e: 4 }, 0);
     tower.eps = PATCH_EPS;
     reads_pictures(&mut tower, pictures.max_soft_tokens);
     Ok(VisionConfig {
-        norm: Some(ProjectorNorm { kind: NormKind::Rms, eps: keys.positive("", "rms_norm_eps")?.unwrap_or(PROJECTOR_EPS), offset: 0.0 }),
+        norm: Some(ProjectorNorm {
+            kind: NormKind::Rms,
+            eps: keys.positive("", "rms_norm_eps")?.unwrap_or(PROJECTOR_EPS),
+            offset: 0.0,
+        }),
         by_channel: keys.is_gguf(),
         table: if keys.is_gguf() { Table::Added } else { Table::Paired },
         picture_attention: Some(PictureAttention::BothWays),
-        ..VisionConfig::of(tower, [patch, width], [2, positions], millrace_picture::Family::Gemma4(pictures), gemma4::WORDS)
+        ..VisionConfig::of(
+            tower,
+            [patch, width],
+            [2, positions],
+            millrace_picture::Family::Gemma4(pictures),
+            gemma4::WORDS,
+        )
     })
 }
 
@@ -78,8 +90,22 @@ struct Of {
 
 /// Sizes from the shapes of tensors: the keys of patches and layers belong to towers.
 fn of_gguf(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<Of> {
-    keys.ignore_gguf(&["image_size", "projector_type", "image_min_pixels", "image_max_pixels", "image_mean", "image_std", "patch_size"]);
-    keys.ignore_gguf(&["block_count", "feed_forward_length", "attention.head_count", "attention.head_count_kv", "attention.layer_norm_epsilon"]);
+    keys.ignore_gguf(&[
+        "image_size",
+        "projector_type",
+        "image_min_pixels",
+        "image_max_pixels",
+        "image_mean",
+        "image_std",
+        "patch_size",
+    ]);
+    keys.ignore_gguf(&[
+        "block_count",
+        "feed_forward_length",
+        "attention.head_count",
+        "attention.head_count_kv",
+        "attention.layer_norm_epsilon",
+    ]);
     keys.ignore_gguf(&["projector.scale_factor", "embedding_length", "use_gelu", "use_silu"]);
     let (d, pixels) = (rows_of(checkpoint, "v.patch_embd.weight")?, rows_of(checkpoint, "v.patch_norm.1.weight")?);
     let patch = (pixels / 3).isqrt();
@@ -92,7 +118,9 @@ fn of_gguf(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<Of> {
 fn of_hf(keys: &Keys<'_>, config: &Map<String, Value>) -> Result<Of> {
     let patch = keys.need("", "patch_size")? * keys.size("", "pooling_kernel_size")?.unwrap_or(3);
     if keys.size("", "model_patch_size")?.is_some_and(|said| said != patch) {
-        return Err(Error::bad_model(format!("config.json: model_patch_size is not patch_size x pooling_kernel_size, {patch}")));
+        return Err(Error::bad_model(format!(
+            "config.json: model_patch_size is not patch_size x pooling_kernel_size, {patch}"
+        )));
     }
     let d = keys.need("", "mm_embed_dim")?;
     if keys.size("", "output_proj_dims")?.is_some_and(|said| said != d) {

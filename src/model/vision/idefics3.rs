@@ -1,4 +1,5 @@
-//! Idefics 3, SmolVLM, SmolVLM2 and Granite-Docling: SigLIP over square tiles of one size, and one product that makes a row of a square of patches.
+//! Idefics 3, SmolVLM, SmolVLM2 and Granite-Docling: SigLIP over square tiles of one size, and one product that makes a
+//! row of a square of patches.
 
 use millrace_picture::{Idefics3, Place};
 use serde_json::{Map, Value, json};
@@ -50,7 +51,9 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     // What is left of a tile beside whole patches is not read.
     let side = tile / patch;
     if side == 0 || side > MOST_SIDE {
-        return Err(Error::bad_model(format!("tiles of {tile} pixels in patches of {patch}: from 1 to {MOST_SIDE} of a side can be read")));
+        return Err(Error::bad_model(format!(
+            "tiles of {tile} pixels in patches of {patch}: from 1 to {MOST_SIDE} of a side can be read"
+        )));
     }
     let Of { merge, width, asked, channels } = match &checkpoint.metadata {
         Metadata::Gguf(_) => of_gguf(keys, tile)?,
@@ -58,13 +61,18 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     };
     let tower = siglip_of(keys, "idefics3", (side * side) as u32)?;
     // Tiles are as large as the table: it stays as it is.
-    Ok(VisionConfig { merge, ..VisionConfig::of(tower, [patch, width], [side, side], pictures(asked, [tile, patch, merge], channels)?, WORDS) })
+    Ok(VisionConfig {
+        merge,
+        ..VisionConfig::of(tower, [patch, width], [side, side], pictures(asked, [tile, patch, merge], channels)?, WORDS)
+    })
 }
 
 /// What stands for a picture.
-const WORDS: Words = Words { tile: before, typed: true, ..Words::of_whole(["", "<image>", "<fake_token_around_image>"]) };
+const WORDS: Words =
+    Words { tile: before, typed: true, ..Words::of_whole(["", "<image>", "<fake_token_around_image>"]) };
 
-/// What stands before a tile's rows. Behind each row of tiles there is a new line, and before the whole picture another one.
+/// What stands before a tile's rows. Behind each row of tiles there is a new line, and before the whole picture another
+/// one.
 fn before(place: Place) -> String {
     match place {
         Place::Whole => "<fake_token_around_image><global-img>".into(),
@@ -89,7 +97,13 @@ struct Of {
 }
 
 fn of_gguf(keys: &Keys<'_>, tile: usize) -> Result<Of> {
-    keys.ignore_gguf(&["projector_type", "attention.head_count_kv", "feature_layer", "image_min_pixels", "image_max_pixels"]);
+    keys.ignore_gguf(&[
+        "projector_type",
+        "attention.head_count_kv",
+        "feature_layer",
+        "image_min_pixels",
+        "image_max_pixels",
+    ]);
     // The first files do not say how long pictures are made.
     let longest = keys.size("preproc_image_size", "")?.unwrap_or(4 * tile);
     Ok(Of {
@@ -105,19 +119,33 @@ fn of_hf(keys: &Keys<'_>, config: &Map<String, Value>, checkpoint: &Checkpoint) 
     // The processor says how pictures are cut.
     keys.ignore(&["max_image_size", "size", "use_base_siglip", "tie_word_embeddings"]);
     let number = |value: Option<&Value>, default: u64, key: &str| {
-        let number = value.filter(|value| !value.is_null()).map_or(Some(default), Value::as_u64).filter(|n| (1..1 << 24).contains(n));
-        number.and_then(|n| usize::try_from(n).ok()).ok_or_else(|| Error::bad_model(format!("config.json: {key} is no size")))
+        let number = value
+            .filter(|value| !value.is_null())
+            .map_or(Some(default), Value::as_u64)
+            .filter(|n| (1..1 << 24).contains(n));
+        number
+            .and_then(|n| usize::try_from(n).ok())
+            .ok_or_else(|| Error::bad_model(format!("config.json: {key} is no size")))
     };
     Ok(Of {
         merge: number(config.get("scale_factor"), 2, "scale_factor")?,
-        width: number(config.get("text_config").and_then(|text| text.get("hidden_size")), WIDTH, "text_config.hidden_size")?,
+        width: number(
+            config.get("text_config").and_then(|text| text.get("hidden_size")),
+            WIDTH,
+            "text_config.hidden_size",
+        )?,
         asked: asked_of(checkpoint).unwrap_or_default(),
         channels: None,
     })
 }
 
-/// How it wants pictures: as the processor's file says; where it does not, in tiles as the tower reads them, up to four of a side.
-fn pictures(mut asked: Map<String, Value>, [tile, patch, merge]: [usize; 3], channels: Option<[[f32; 3]; 2]>) -> Result<millrace_picture::Family> {
+/// How it wants pictures: as the processor's file says; where it does not, in tiles as the tower reads them, up to four
+/// of a side.
+fn pictures(
+    mut asked: Map<String, Value>,
+    [tile, patch, merge]: [usize; 3],
+    channels: Option<[[f32; 3]; 2]>,
+) -> Result<millrace_picture::Family> {
     asked.entry("size").or_insert_with(|| json!({ "longest_edge": 4 * tile }));
     asked.entry("max_image_size").or_insert_with(|| json!({ "longest_edge": tile }));
     let wrong = |e: String| Error::bad_model(format!("preprocessor_config.json: {e}"));
@@ -140,10 +168,16 @@ mod tests {
     #[test]
     fn words_of_pictures_are_those_of_the_processor() {
         let words = WORDS;
-        let family = |do_image_splitting| millrace_picture::Family::Idefics3(Idefics3 { do_image_splitting, ..Idefics3::default() });
+        let family = |do_image_splitting| {
+            millrace_picture::Family::Idefics3(Idefics3 { do_image_splitting, ..Idefics3::default() })
+        };
         let (fake, global) = ("<fake_token_around_image>", "<global-img>");
         assert_eq!(words.of(&family(false).cut(640, 480).unwrap()), format!("{fake}{global}<image>{fake}"));
-        let tiles: String = (1..=2).map(|row| (1..=4).map(|column| format!("{fake}<row_{row}_col_{column}><image>")).collect::<String>() + "\n").collect();
+        let tiles: String = (1..=2)
+            .map(|row| {
+                (1..=4).map(|column| format!("{fake}<row_{row}_col_{column}><image>")).collect::<String>() + "\n"
+            })
+            .collect();
         assert_eq!(words.of(&family(true).cut(400, 200).unwrap()), format!("{tiles}\n{fake}{global}<image>{fake}"));
     }
 }

@@ -1,9 +1,13 @@
-//! LFM2-VL and LFM2.5-VL: SigLIP 2, patches of any grid whose sides are even, and two products that make a row of four patches.
+//! LFM2-VL and LFM2.5-VL: SigLIP 2, patches of any grid whose sides are even, and two products that make a row of four
+//! patches.
 
 use millrace_picture::{Lfm2Vl, Place};
 use serde_json::{Map, json};
 
-use super::{Family, Parts, ProjectorNorm, SIGLIP, VisionConfig, Words, asked_of, rows_of, siglip_of, square, whole, width_of_text, wrong_in};
+use super::{
+    Family, Parts, ProjectorNorm, SIGLIP, VisionConfig, Words, asked_of, rows_of, siglip_of, square, whole,
+    width_of_text, wrong_in,
+};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::model::config::activation;
@@ -16,7 +20,10 @@ pub const LFM2_VL: Family = Family {
     hf: &["Lfm2VlForConditionalGeneration"],
     read,
     names: &NAMES,
-    parts: Parts { projector_norm: Some("mm.input_norm"), ..Parts::of(["v.position_embd", "v.patch_embd", "mm.1", "mm.2"], Some("v.post_ln")) },
+    parts: Parts {
+        projector_norm: Some("mm.input_norm"),
+        ..Parts::of(["v.position_embd", "v.patch_embd", "mm.1", "mm.2"], Some("v.post_ln"))
+    },
 };
 
 const NAMES: TensorNames = TensorNames {
@@ -62,11 +69,16 @@ fn tile(place: Place) -> String {
     }
 }
 
-/// How it wants pictures: by the processor's file where there is one. The first models have its numbers in config.json as well, and only there where the
-/// file is missing; GGUF files say what pixels become.
-fn pictures(checkpoint: &Checkpoint, [patch, merge]: [usize; 2], channels: Option<[[f32; 3]; 2]>) -> Result<millrace_picture::Family> {
+/// How it wants pictures: by the processor's file where there is one. The first models have its numbers in config.json
+/// as well, and only there where the file is missing; GGUF files say what pixels become.
+fn pictures(
+    checkpoint: &Checkpoint,
+    [patch, merge]: [usize; 2],
+    channels: Option<[[f32; 3]; 2]>,
+) -> Result<millrace_picture::Family> {
     let asked = asked_of(checkpoint);
-    let read = Lfm2Vl::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(wrong_in("preprocessor_config.json"))?;
+    let read =
+        Lfm2Vl::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(wrong_in("preprocessor_config.json"))?;
     let (patch_size, downsample_factor) = (whole(patch), whole(merge));
     if asked.is_some() && (read.patch_size, read.downsample_factor) != (patch_size, downsample_factor) {
         return Err(Error::bad_model("preprocessor_config.json and config.json have other sizes of patches"));
@@ -93,7 +105,13 @@ const PROJECTOR_EPS: f64 = 1e-5;
 
 fn of_gguf(keys: &Keys<'_>) -> Result<Projector> {
     // A number of the format's alone: pictures are of any size.
-    keys.ignore_gguf(&["image_size", "projector_type", "attention.head_count_kv", "image_min_pixels", "image_max_pixels"]);
+    keys.ignore_gguf(&[
+        "image_size",
+        "projector_type",
+        "attention.head_count_kv",
+        "image_min_pixels",
+        "image_max_pixels",
+    ]);
     keys.ignore_gguf(&["feature_layer", "preproc_image_size", "preproc_min_tiles", "preproc_max_tiles"]);
     Ok(Projector {
         merge: keys.size("projector.scale_factor", "")?.unwrap_or(2),
@@ -117,7 +135,10 @@ fn of_hf(keys: &Keys<'_>, config: &serde_json::Map<String, serde_json::Value>) -
         merge: number("downsample_factor").unwrap_or(2),
         hidden: Some(number("projector_hidden_size").ok_or_else(|| missing("projector_hidden_size"))?),
         width: width_of_text(config)?,
-        activation: config.get("projector_hidden_act").and_then(|a| a.as_str()).map_or(Ok(Activation::Gelu), activation)?,
+        activation: config
+            .get("projector_hidden_act")
+            .and_then(|a| a.as_str())
+            .map_or(Ok(Activation::Gelu), activation)?,
         norm: normed.then_some(PROJECTOR_EPS),
         channels: None,
     })

@@ -45,7 +45,8 @@ impl LimitedLayer {
             limited("up", ("ffn_up", "ffn_up.limits"), d, f)?,
             limited("down", ("ffn_down", "ffn_down.limits"), f, d)?,
         ];
-        let qk_norm = Reserving { t: &mut *t, c, i }.qk_norm()?.ok_or_else(|| Error::internal("queries without a norm"))?;
+        let qk_norm =
+            Reserving { t: &mut *t, c, i }.qk_norm()?.ok_or_else(|| Error::internal("queries without a norm"))?;
         let mut norm = |part| norm(t, c, (part, Some(i)), 1.0);
         Ok(Self {
             name: format!("blk.{i}"),
@@ -65,7 +66,13 @@ impl LimitedLayer {
 
     pub(super) fn plan(&self, b: &mut Builder<'_>, c: &ModelConfig) -> Result<()> {
         let norm = |part: &str, weights| norm_of(c, format!("{}.{part}", self.name), weights);
-        let rope = c.ropes.first().map(|rope| Rotation { table: 0, dims: rope.dims, interleaved: rope.interleaved, growth: rope.growth, axes: rope.axes });
+        let rope = c.ropes.first().map(|rope| Rotation {
+            table: 0,
+            dims: rope.dims,
+            interleaved: rope.interleaved,
+            growth: rope.growth,
+            axes: rope.axes,
+        });
         let shape = Attention {
             // Nothing is remembered of a picture: all layers have one cache.
             keys: Keys::Own(0),
@@ -82,16 +89,29 @@ impl LimitedLayer {
             pictures: None,
         };
         let post = norm("post_attention_norm", &self.post_attn);
-        b.limited_attention(&format!("{}.attention", self.name), &norm("attn_norm", &self.attn_norm), self.attention.each_ref(), shape, post)?;
-        b.limited_mlp(&norm("ffn_norm", &self.ffn_norm), self.feed_forward.each_ref(), c.mlp, norm("post_ffw_norm", &self.post_ffn))
+        b.limited_attention(
+            &format!("{}.attention", self.name),
+            &norm("attn_norm", &self.attn_norm),
+            self.attention.each_ref(),
+            shape,
+            post,
+        )?;
+        b.limited_mlp(
+            &norm("ffn_norm", &self.ffn_norm),
+            self.feed_forward.each_ref(),
+            c.mlp,
+            norm("post_ffw_norm", &self.post_ffn),
+        )
     }
 }
 
 /// The limits of a product; where there are none, as far as f32 goes.
 fn limits_of(t: &mut Tensors<'_, '_>, label: &str, part: &'static str, i: usize, needed: bool) -> Result<BufferId> {
-    let limits = LIMITS.map(|kind| Some(t.flat((part, Some(i)), kind, &[1])).filter(|limit| needed || t.has(&limit.name)));
+    let limits =
+        LIMITS.map(|kind| Some(t.flat((part, Some(i)), kind, &[1])).filter(|limit| needed || t.has(&limit.name)));
     let missing = limits.each_ref().map(Option::is_none);
-    let buffer = t.vector(format!("blk.{i}.{label}.limits"), limits.into_iter().map(|limit| (limit, 1)).collect(), 0.0, 1.0, 0)?;
+    let buffer =
+        t.vector(format!("blk.{i}.{label}.limits"), limits.into_iter().map(|limit| (limit, 1)).collect(), 0.0, 1.0, 0)?;
     for (place, _) in missing.iter().enumerate().filter(|(_, missing)| **missing) {
         t.fill(place, if place % 2 == 0 { f32::MIN } else { f32::MAX });
     }

@@ -53,7 +53,8 @@ pub struct VisionConfig {
     pub norm: Option<ProjectorNorm>,
     /// Whether rows that are means have a bias subtracted and are scaled, by numbers of the file.
     pub standardised: bool,
-    /// Whether the numbers of a patch come channel by channel (convolutions, and all of llama.cpp's files), and not pixel by pixel.
+    /// Whether the numbers of a patch come channel by channel (convolutions, and all of llama.cpp's files), and not
+    /// pixel by pixel.
     pub by_channel: bool,
     /// How often each channel of a patch is there: films have more than one frame, and a picture is equal ones.
     pub frames: usize,
@@ -61,13 +62,15 @@ pub struct VisionConfig {
     pub apart: bool,
     /// How a picture's positions are made of the table.
     pub table: Table,
-    /// Layers behind which features have a projector of their own; the language model adds what they make to a picture's rows, behind its first layers.
+    /// Layers behind which features have a projector of their own; the language model adds what they make to a
+    /// picture's rows, behind its first layers.
     pub deepstack: Vec<usize>,
     /// How rows of one picture attend to each other in the language model, where its own file does not tell.
     pub picture_attention: Option<PictureAttention>,
     /// Whether a picture's rows are a grid on the axes of the language model's positions.
     pub grid: bool,
-    /// Whether all products of layers read and give numbers between limits; with `false` those that files have limits of. `None`: no product does.
+    /// Whether all products of layers read and give numbers between limits; with `false` those that files have limits
+    /// of. `None`: no product does.
     pub limited: Option<bool>,
     /// The preprocessing of pictures.
     pub pictures: millrace_picture::Family,
@@ -76,9 +79,16 @@ pub struct VisionConfig {
 }
 
 impl VisionConfig {
-    /// A tower over patches of `patch` pixels a side, with a table of `positions`, for a language model that is `width` wide. Each patch becomes a row, by one
-    /// product without a norm; patches are given channel by channel, and the table is fitted to a picture's grid.
-    fn of(tower: ModelConfig, [patch, width]: [usize; 2], positions: [usize; 2], pictures: millrace_picture::Family, words: Words) -> Self {
+    /// A tower over patches of `patch` pixels a side, with a table of `positions`, for a language model that is `width`
+    /// wide. Each patch becomes a row, by one product without a norm; patches are given channel by channel, and the
+    /// table is fitted to a picture's grid.
+    fn of(
+        tower: ModelConfig,
+        [patch, width]: [usize; 2],
+        positions: [usize; 2],
+        pictures: millrace_picture::Family,
+        words: Words,
+    ) -> Self {
         Self {
             activation: tower.mlp.activation,
             tower,
@@ -171,8 +181,8 @@ pub struct Words {
     pub end: &'static str,
     /// What stands before the rows of a tile and of the thumbnail, where pictures are cut.
     pub tile: fn(CropPlace) -> String,
-    /// Whether the chat template has to see pictures as parts of their own type, for each of which it prints `row`: SmolVLM's has a space before a first part
-    /// that is a text.
+    /// Whether the chat template has to see pictures as parts of their own type, for each of which it prints `row`:
+    /// SmolVLM's has a space before a first part that is a text.
     pub typed: bool,
 }
 
@@ -200,8 +210,8 @@ struct Family {
     hf: &'static [&'static str],
     read: fn(&Keys<'_>, &Checkpoint) -> Result<VisionConfig>,
     names: &'static TensorNames,
-    /// The tensors of its table of positions, of its product of patches, of the norm behind its layers and of its projector: a norm and two products, or the
-    /// last of them. A projector's norm without a name has no weights.
+    /// The tensors of its table of positions, of its product of patches, of the norm behind its layers and of its
+    /// projector: a norm and two products, or the last of them. A projector's norm without a name has no weights.
     parts: Parts,
 }
 
@@ -226,7 +236,14 @@ impl Parts {
     }
 }
 
-const FAMILIES: &[&Family] = &[&gemma3::GEMMA3, &gemma4::GEMMA4, &gemma4_unified::GEMMA4_UNIFIED, &idefics3::IDEFICS3, &lfm2_vl::LFM2_VL, &qwen3_vl::QWEN3_VL];
+const FAMILIES: &[&Family] = &[
+    &gemma3::GEMMA3,
+    &gemma4::GEMMA4,
+    &gemma4_unified::GEMMA4_UNIFIED,
+    &idefics3::IDEFICS3,
+    &lfm2_vl::LFM2_VL,
+    &qwen3_vl::QWEN3_VL,
+];
 
 /// A tower that has reserved its weights and can lay out its pass.
 pub struct Tower {
@@ -285,7 +302,8 @@ struct Deepstack {
     down: Matrix,      // (width, merge^2 D)
 }
 
-/// The family of a checkpoint: of llama.cpp's file of its own (`mmproj`), or of a folder that holds the tower beside the language model.
+/// The family of a checkpoint: of llama.cpp's file of its own (`mmproj`), or of a folder that holds the tower beside
+/// the language model.
 fn family(checkpoint: &Checkpoint) -> Result<&'static Family> {
     match &checkpoint.metadata {
         Metadata::Gguf(m) => {
@@ -301,26 +319,43 @@ fn family(checkpoint: &Checkpoint) -> Result<&'static Family> {
             };
             let found = FAMILIES.iter().find(|family| family.gguf == kind).copied();
             let known = || FAMILIES.iter().map(|family| family.gguf).collect::<Vec<_>>().join(", ");
-            found.ok_or_else(|| Error::unsupported(format!("projector {kind} is not supported; this version reads pictures with: {}", known())))
+            found.ok_or_else(|| {
+                Error::unsupported(format!(
+                    "projector {kind} is not supported; this version reads pictures with: {}",
+                    known()
+                ))
+            })
         }
         Metadata::Hf(m) => {
-            let name = m.config.get("architectures").and_then(|a| a.get(0)).and_then(|a| a.as_str()).unwrap_or_default();
+            let name =
+                m.config.get("architectures").and_then(|a| a.get(0)).and_then(|a| a.as_str()).unwrap_or_default();
             let found = FAMILIES.iter().find(|family| family.hf.contains(&name)).copied();
             let known = || FAMILIES.iter().flat_map(|family| family.hf).copied().collect::<Vec<_>>().join(", ");
-            found.ok_or_else(|| Error::unsupported(format!("{name} does not read pictures here; this version knows: {}", known())))
+            found.ok_or_else(|| {
+                Error::unsupported(format!("{name} does not read pictures here; this version knows: {}", known()))
+            })
         }
     }
 }
 
 /// Whether a checkpoint's language model has a tower beside it, known or not. Models in shards have none.
 pub fn within(checkpoint: &Checkpoint) -> bool {
-    checkpoint.packed.is_none() && matches!(&checkpoint.metadata, Metadata::Hf(m) if m.config.contains_key("vision_config"))
+    checkpoint.packed.is_none()
+        && matches!(&checkpoint.metadata, Metadata::Hf(m) if m.config.contains_key("vision_config"))
 }
 
 /// Whether tensors whose names begin so are of a tower or a projector that this version knows.
 pub fn is_tower(beginning: &str) -> bool {
-    let towers = ["vision_tower.", "model.vision_tower.", "model.visual.", "visual.", "model.vision_model.", "model.vision_embedder."];
-    let projectors = ["multi_modal_projector.", "model.multi_modal_projector.", "model.embed_vision.", "model.connector."];
+    let towers = [
+        "vision_tower.",
+        "model.vision_tower.",
+        "model.visual.",
+        "visual.",
+        "model.vision_model.",
+        "model.vision_embedder.",
+    ];
+    let projectors =
+        ["multi_modal_projector.", "model.multi_modal_projector.", "model.embed_vision.", "model.connector."];
     towers.contains(&beginning) || projectors.contains(&beginning)
 }
 
@@ -344,10 +379,12 @@ fn read_with(family: &Family, checkpoint: &Checkpoint) -> Result<VisionConfig> {
 }
 
 impl Tower {
-    /// Checks every tensor of the tower against its configuration and reserves its buffers. Tensors of a language model beside it are left out.
+    /// Checks every tensor of the tower against its configuration and reserves its buffers. Tensors of a language model
+    /// beside it are left out.
     ///
     /// # Errors
-    /// `UNSUPPORTED_MODEL` where the family, a key or a tensor is not known, `BAD_MODEL` where what is there does not fit together.
+    /// `UNSUPPORTED_MODEL` where the family, a key or a tensor is not known, `BAD_MODEL` where what is there does not
+    /// fit together.
     pub fn open(checkpoint: &Checkpoint, reserve: &mut Reserve<'_>) -> Result<Self> {
         let family = family(checkpoint)?;
         let vision = read_with(family, checkpoint)?;
@@ -367,7 +404,9 @@ impl Tower {
         };
         // Rows that become one have no room between them.
         if vision.joining == Joining::Wide && vision.merge > 1 && !joined.is_multiple_of(BLOCK) {
-            return Err(Error::unsupported(format!("pictures are rows of {joined} numbers before their projector; this version reads multiples of {BLOCK}")));
+            return Err(Error::unsupported(format!(
+                "pictures are rows of {joined} numbers before their projector; this version reads multiples of {BLOCK}"
+            )));
         }
         t.layers = c.layers.len();
         let [rows, columns] = vision.positions;
@@ -379,13 +418,26 @@ impl Tower {
             patches.push(t.matrix(format!("{}.1", parts.patches), vec![further], vision.pixels(), 1, None)?);
         }
         let patch_norms = parts.patch_norms.map(|[before, after, last]| {
-            let mut of = |part, width| super::decoder::norm(&mut t, &ModelConfig { width, norm: NormKind::Layer, ..c.clone() }, (part, None), 1.0);
+            let mut of = |part, width| {
+                super::decoder::norm(
+                    &mut t,
+                    &ModelConfig { width, norm: NormKind::Layer, ..c.clone() },
+                    (part, None),
+                    1.0,
+                )
+            };
             Ok::<_, Error>([of(before, vision.pixels())?, of(after, d)?, of(last, d)?])
         });
         let patch_norms = patch_norms.transpose()?;
         let layers = Layers::reserve(&mut t, &vision)?;
         let norm = parts.norm.map(|part| super::decoder::norm(&mut t, c, (part, None), 1.0)).transpose()?;
-        let of_joined = vision.norm.map(|norm| ModelConfig { width: joined, eps: norm.eps, norm: norm.kind, norm_offset: norm.offset, ..c.clone() });
+        let of_joined = vision.norm.map(|norm| ModelConfig {
+            width: joined,
+            eps: norm.eps,
+            norm: norm.kind,
+            norm_offset: norm.offset,
+            ..c.clone()
+        });
         let of_projector = |c: ModelConfig| match parts.projector_norm {
             Some(part) => super::decoder::norm(&mut t, &c, (part, None), 1.0),
             None => NormWeights::ones(&mut t, "projector_norm", joined),
@@ -409,24 +461,50 @@ impl Tower {
         } else {
             linear(&mut t, (parts.down, None), reads, vision.width)?
         };
-        let deepstack = vision.deepstack.iter().enumerate().map(|(i, layer)| Deepstack::reserve(&mut t, &vision, i, *layer)).collect::<Result<_>>()?;
+        let deepstack = vision
+            .deepstack
+            .iter()
+            .enumerate()
+            .map(|(i, layer)| Deepstack::reserve(&mut t, &vision, i, *layer))
+            .collect::<Result<_>>()?;
         let left_out = t.check_all_used(c)?;
         let (gguf, table) = (t.names.gguf(), table.name);
-        Ok(Self { patches, patch_norms, layers, norm, projector_norm, standardised, up, down, deepstack, table, left_out, gguf, vectors: t.vectors, vision })
+        Ok(Self {
+            patches,
+            patch_norms,
+            layers,
+            norm,
+            projector_norm,
+            standardised,
+            up,
+            down,
+            deepstack,
+            table,
+            left_out,
+            gguf,
+            vectors: t.vectors,
+            vision,
+        })
     }
 
     /// The table of positions, f32 `[rows, columns, D]`; of the columns those that pictures have.
     pub async fn positions(&self, checkpoint: &Checkpoint) -> Result<Vec<f32>> {
-        let (info, [rows, columns], d) = (checkpoint.tensor(&self.table)?, self.vision.positions, self.vision.tower.width);
+        let (info, [rows, columns], d) =
+            (checkpoint.tensor(&self.table)?, self.vision.positions, self.vision.tower.width);
         if info.elements() != (rows * columns * d) as u64 {
-            return Err(Error::bad_model(format!("tensor {} is not of {rows} x {columns} positions of {d} numbers", self.table)));
+            return Err(Error::bad_model(format!(
+                "tensor {} is not of {rows} x {columns} positions of {d} numbers",
+                self.table
+            )));
         }
         let kept = self.vision.columns();
         // All at once, where all is kept.
         let (reads, each) = if kept == columns { (1, info.bytes) } else { (rows as u64, info.bytes / rows as u64) };
         let mut values = Vec::with_capacity(rows * kept * d);
         for read in 0..reads {
-            let raw = checkpoint.read(info, read * each, if reads == 1 { each as usize } else { each as usize / columns * kept }).await?;
+            let raw = checkpoint
+                .read(info, read * each, if reads == 1 { each as usize } else { each as usize / columns * kept })
+                .await?;
             let mut of_read = Vec::new();
             dequantize(info.dtype, &raw, &mut of_read).map_err(|e| e.at(&self.table))?;
             values.append(&mut of_read);
@@ -444,9 +522,17 @@ impl Deepstack {
     fn reserve(t: &mut Tensors<'_, '_>, vision: &VisionConfig, i: usize, layer: usize) -> Result<Self> {
         let joined = vision.merge * vision.merge * vision.tower.width;
         let folder = t.names.beside().map(|prefix| format!("{prefix}deepstack_merger_list.{i}"));
-        let name = |gguf: &str, hf: &str| folder.as_ref().map_or_else(|| format!("v.deepstack.{layer}.{gguf}"), |folder| format!("{folder}.{hf}"));
+        let name = |gguf: &str, hf: &str| {
+            folder.as_ref().map_or_else(|| format!("v.deepstack.{layer}.{gguf}"), |folder| format!("{folder}.{hf}"))
+        };
         let (norm, up, down) = (name("norm", "norm"), name("fc1", "linear_fc1"), name("fc2", "linear_fc2"));
-        let listed = |name: String, shape: &[usize]| Listed { name, shape: shape.to_vec(), part: "deepstack", layer: None, transposed: false };
+        let listed = |name: String, shape: &[usize]| Listed {
+            name,
+            shape: shape.to_vec(),
+            part: "deepstack",
+            layer: None,
+            transposed: false,
+        };
         let vector = |t: &mut Tensors<'_, '_>, of: &str, kind: &str, n: usize| {
             let name = format!("{of}.{kind}");
             t.vector(name.clone(), vec![(Some(listed(name, &[n])), n)], 0.0, 1.0, 0)
@@ -462,7 +548,9 @@ impl Deepstack {
 
 /// Whether a file is one of llama.cpp's first ones, in which the products up and down have each other's names.
 fn swapped(checkpoint: &Checkpoint, tower: &ModelConfig) -> bool {
-    let is = |name: &str, shape: [usize; 2]| checkpoint.tensors.get(name).is_some_and(|info| info.shape == shape.map(|n| n as u64));
+    let is = |name: &str, shape: [usize; 2]| {
+        checkpoint.tensors.get(name).is_some_and(|info| info.shape == shape.map(|n| n as u64))
+    };
     let (d, ff) = (tower.width, tower.ff);
     d != ff && is("v.blk.0.ffn_down.weight", [ff, d]) && is("v.blk.0.ffn_up.weight", [d, ff])
 }
@@ -476,13 +564,24 @@ fn rows_of(checkpoint: &Checkpoint, tensor: &str) -> Result<usize> {
 /// The sides of a square table of `rows` positions.
 fn square(rows: usize) -> Result<[usize; 2]> {
     let side = rows.isqrt();
-    if side * side == rows { Ok([side, side]) } else { Err(Error::bad_model(format!("a table of {rows} positions is no square"))) }
+    if side * side == rows {
+        Ok([side, side])
+    } else {
+        Err(Error::bad_model(format!("a table of {rows} positions is no square")))
+    }
 }
 
-/// What says how pictures are to be prepared, where a folder has it: the processor's file, over what config.json may say of it.
+/// What says how pictures are to be prepared, where a folder has it: the processor's file, over what config.json may
+/// say of it.
 fn asked_of(checkpoint: &Checkpoint) -> Option<Map<String, Value>> {
     let Metadata::Hf(m) = &checkpoint.metadata else { return None };
-    Some(m.config.iter().chain(m.preprocessor.iter().flat_map(|all| all.iter())).map(|(key, value)| (key.clone(), value.clone())).collect())
+    Some(
+        m.config
+            .iter()
+            .chain(m.preprocessor.iter().flat_map(|all| all.iter()))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
+    )
 }
 
 /// transformers' names of a tower of SigLIP's kin, but for its projector.
@@ -506,7 +605,8 @@ const SIGLIP: TensorNames = TensorNames {
 
 /// A SigLIP tower, by its keys.
 fn siglip_of(keys: &Keys<'_>, architecture: &'static str, patches: u32) -> Result<ModelConfig> {
-    let (width, h) = (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
+    let (width, h) =
+        (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
     let sizes = [width, keys.need("feed_forward_length", "intermediate_size")?, h, keys.layers()?];
     let eps = keys.positive("attention.layer_norm_epsilon", "layer_norm_eps")?.unwrap_or(1e-6);
     let gelu = keys.text("", "hidden_act")?.map_or(Ok(Activation::GeluTanh), activation)?;
@@ -523,8 +623,15 @@ fn wrong_in(file: &str) -> impl Fn(millrace_picture::Error) -> Error {
     move |e| Error::bad_model(format!("{file}: {e}"))
 }
 
-/// A tower as those of SigLIP's kin are: LayerNorms before, biases everywhere, attention both ways of heads as wide as the keys say.
-fn siglip(architecture: &'static str, sizes: [usize; 4], eps: f64, gelu: Activation, patches: u32) -> Result<ModelConfig> {
+/// A tower as those of SigLIP's kin are: LayerNorms before, biases everywhere, attention both ways of heads as wide as
+/// the keys say.
+fn siglip(
+    architecture: &'static str,
+    sizes: [usize; 4],
+    eps: f64,
+    gelu: Activation,
+    patches: u32,
+) -> Result<ModelConfig> {
     let [width, ff, h, layers] = sizes;
     if !width.is_multiple_of(h) {
         return Err(Error::bad_model(format!("{h} heads do not divide the width {width} of what reads pictures")));
@@ -543,10 +650,20 @@ fn siglip(architecture: &'static str, sizes: [usize; 4], eps: f64, gelu: Activat
 fn rotated(tower: &mut ModelConfig, base: f64, order: AxesOrder) -> Result<()> {
     let e = tower.heads.e;
     if !e.is_multiple_of(4) {
-        return Err(Error::bad_model(format!("heads of {e} in what reads pictures: rows and columns rotate half of each, in pairs")));
+        return Err(Error::bad_model(format!(
+            "heads of {e} in what reads pictures: rows and columns rotate half of each, in pairs"
+        )));
     }
     let (pairs, axes) = (e / 4, Some(Axes { rows: e / 4, columns: e / 4, order }));
-    tower.ropes = vec![Rope { base, dims: e, interleaved: false, scaling: Scaling::EachAxis { pairs }, factor: 1.0, growth: None, axes }];
+    tower.ropes = vec![Rope {
+        base,
+        dims: e,
+        interleaved: false,
+        scaling: Scaling::EachAxis { pairs },
+        factor: 1.0,
+        growth: None,
+        axes,
+    }];
     tower.layers.iter_mut().for_each(|layer| layer.rope = 0);
     Ok(())
 }
@@ -561,13 +678,17 @@ fn rotated_as_usual(keys: &Keys<'_>, base: f64) -> Result<()> {
     if keys.object("rope_parameters")?.is_none_or(|parameters| parameters.iter().all(usual)) {
         return Ok(());
     }
-    Err(Error::unsupported(format!("config.json: rope_parameters of vision_config are other than axial ones of base {base}")))
+    Err(Error::unsupported(format!(
+        "config.json: rope_parameters of vision_config are other than axial ones of base {base}"
+    )))
 }
 
 /// The language model's width, by config.json.
 fn width_of_text(config: &Map<String, Value>) -> Result<usize> {
     let width = config.get("text_config").and_then(|text| text.get("hidden_size")).and_then(Value::as_u64);
-    width.and_then(|n| usize::try_from(n).ok()).ok_or_else(|| Error::bad_model("config.json: text_config.hidden_size is missing"))
+    width
+        .and_then(|n| usize::try_from(n).ok())
+        .ok_or_else(|| Error::bad_model("config.json: text_config.hidden_size is missing"))
 }
 
 /// Sets a tower up as an encoder of up to `patches` patches in one pass.
@@ -582,7 +703,11 @@ fn reads_pictures(tower: &mut ModelConfig, patches: u32) {
 /// A product with a bias where the checkpoint has one.
 fn linear(t: &mut Tensors<'_, '_>, place: Place, k: usize, n: usize) -> Result<Matrix> {
     let bias = t.named(place, "bias", &[n]);
-    let bias = if t.has(&bias.name) { Some(t.vector(format!("{}.bias", place.0), vec![(Some(bias), n)], 0.0, 1.0, 0)?) } else { None };
+    let bias = if t.has(&bias.name) {
+        Some(t.vector(format!("{}.bias", place.0), vec![(Some(bias), n)], 0.0, 1.0, 0)?)
+    } else {
+        None
+    };
     let weight = t.flat(place, "weight", &[n, k]);
     t.matrix(place.0.into(), vec![Rows::all(weight)], k, 1, bias)
 }
@@ -622,7 +747,10 @@ impl Model for Tower {
             (Some(norms), [matrix]) => {
                 let of = |name: &str, weights| Norm { center: true, ..norm_of(c, name.into(), weights) };
                 let [before, after, last] = norms;
-                b.normed_patches(matrix, [&of("patch_norm", before), &of("patches.norm", after), &of("positions.norm", last)])?;
+                b.normed_patches(
+                    matrix,
+                    [&of("patch_norm", before), &of("patches.norm", after), &of("positions.norm", last)],
+                )?;
             }
             (_, matrices) => b.patches(matrices)?,
         }
@@ -669,11 +797,18 @@ mod tests {
     #[cfg(not(target_arch = "wasm32"))]
     #[test]
     fn products_by_each_others_names_are_told_by_their_shapes() {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/idefics3vl-gguf/mmproj-model.gguf");
-        let mut checkpoint = pollster::block_on(Checkpoint::open(&crate::source::disk::open_path(&path).unwrap())).unwrap();
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/data/oracle/idefics3vl-gguf/mmproj-model.gguf");
+        let mut checkpoint =
+            pollster::block_on(Checkpoint::open(&crate::source::disk::open_path(&path).unwrap())).unwrap();
         let open = |checkpoint: &Checkpoint| {
             let mut buffer = |_, _| BufferId(0);
-            let mut reserve = Reserve { max_binding: u64::MAX, quantize: None, pooling: crate::model::AskedPooling::Auto, buffer: &mut buffer };
+            let mut reserve = Reserve {
+                max_binding: u64::MAX,
+                quantize: None,
+                pooling: crate::model::AskedPooling::Auto,
+                buffer: &mut buffer,
+            };
             let tower = Tower::open(checkpoint, &mut reserve)?;
             let sources = tower.matrices().into_iter().flat_map(|matrix| &matrix.parts).map(|part| format!("{part:?}"));
             Ok::<_, Error>(sources.collect::<Vec<_>>())
@@ -683,7 +818,11 @@ mod tests {
             Some((before, behind)) => format!("{before}ffn_down{behind}"),
             None => name.replace("ffn_down", "ffn_up"),
         };
-        checkpoint.tensors = checkpoint.tensors.into_iter().map(|(name, info)| (other(&name), TensorInfo { name: other(&info.name), ..info })).collect();
+        checkpoint.tensors = checkpoint
+            .tensors
+            .into_iter()
+            .map(|(name, info)| (other(&name), TensorInfo { name: other(&info.name), ..info }))
+            .collect();
         let swapped = open(&checkpoint).unwrap();
         assert_ne!(swapped, usual);
         assert_eq!(swapped.iter().map(|part| other(part)).collect::<Vec<_>>(), usual);

@@ -1,10 +1,14 @@
-//! Qwen3-VL, Qwen3.5 and what follows it: patches of any grid with positions that rotate, a table of positions beside it, and two products that make a row
-//! of four patches. Qwen3-VL's language model also adds features of layers in the tower's midst.
+//! Qwen3-VL, Qwen3.5 and what follows it: patches of any grid with positions that rotate, a table of positions beside
+//! it, and two products that make a row of four patches. Qwen3-VL's language model also adds features of layers in the
+//! tower's midst.
 
 use millrace_picture::{QwenVl, TableResize};
 use serde_json::{Map, json};
 
-use super::{Family, Parts, Table, VisionConfig, Words, asked_of, rotated, rotated_as_usual, rows_of, siglip, square, whole, wrong_in};
+use super::{
+    Family, Parts, Table, VisionConfig, Words, asked_of, rotated, rotated_as_usual, rows_of, siglip, square, whole,
+    wrong_in,
+};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::model::config::{Stored, activation};
@@ -46,8 +50,8 @@ const NAMES: TensorNames = TensorNames {
 const BASE: f64 = 10_000.0;
 /// Epsilon of all norms, which no file says.
 const EPS: f64 = 1e-6;
-/// Most rows of a picture, of 32 x 32 pixels each: larger ones are made smaller. What files ask for, 16 megapixels, is 16,384 rows, more than a browser's
-/// context.
+/// Most rows of a picture, of 32 x 32 pixels each: larger ones are made smaller. What files ask for, 16 megapixels, is
+/// 16,384 rows, more than a browser's context.
 const MOST_ROWS: usize = 1024;
 
 fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
@@ -57,7 +61,8 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     // llama.cpp's converter writes the language model's epsilon.
     keys.ignore_gguf(&["attention.layer_norm_epsilon"]);
     let gelu = keys.text("", "hidden_act")?.map_or(Ok(Activation::GeluTanh), activation)?;
-    let (patch, merge) = (keys.need("patch_size", "patch_size")?, keys.size("spatial_merge_size", "spatial_merge_size")?.unwrap_or(2));
+    let (patch, merge) =
+        (keys.need("patch_size", "patch_size")?, keys.size("spatial_merge_size", "spatial_merge_size")?.unwrap_or(2));
     let mut tower = siglip("qwen3vl_merger", sizes, EPS, gelu, (MOST_ROWS * merge * merge) as u32)?;
     tower.stored = Stored { qkv: true, ..Stored::default() };
     rotated(&mut tower, BASE, AxesOrder::Apart)?;
@@ -81,17 +86,21 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     })
 }
 
-/// Layers whose features go to the language model's first layers, rows of the table of positions, and the language model's width.
+/// Layers whose features go to the language model's first layers, rows of the table of positions, and the language
+/// model's width.
 type Of = (Vec<usize>, usize, usize);
 
 fn of_gguf(keys: &Keys<'_>, checkpoint: &Checkpoint, layers: usize) -> Result<Of> {
     // A number of the format's alone: pictures are of any size.
     keys.ignore_gguf(&["image_size", "projector_type", "attention.head_count_kv", "projector.scale_factor"]);
     let deepstack = keys.flags("is_deepstack_layers", layers)?.unwrap_or_default();
-    let deepstack: Vec<usize> = deepstack.iter().enumerate().filter(|(_, deepstack)| **deepstack).map(|(i, _)| i).collect();
+    let deepstack: Vec<usize> =
+        deepstack.iter().enumerate().filter(|(_, deepstack)| **deepstack).map(|(i, _)| i).collect();
     let (width, said) = (rows_of(checkpoint, "mm.2.weight")?, keys.need("projection_dim", "")?);
     if said != width && said != width * (1 + deepstack.len()) {
-        return Err(Error::bad_model(format!("clip.vision.projection_dim is {said}, but rows of pictures have {width} numbers")));
+        return Err(Error::bad_model(format!(
+            "clip.vision.projection_dim is {said}, but rows of pictures have {width} numbers"
+        )));
     }
     Ok((deepstack, rows_of(checkpoint, "v.position_embd.weight")?, width))
 }
@@ -100,9 +109,12 @@ fn of_hf(keys: &Keys<'_>, layers: usize) -> Result<Of> {
     rotated_as_usual(keys, BASE)?;
     keys.must_be("in_channels", &json!(3))?;
     let deepstack = keys.counts("deepstack_visual_indexes")?.unwrap_or_default();
-    let deepstack: Vec<usize> = deepstack.into_iter().map(|layer| usize::try_from(layer).unwrap_or(usize::MAX)).collect();
+    let deepstack: Vec<usize> =
+        deepstack.into_iter().map(|layer| usize::try_from(layer).unwrap_or(usize::MAX)).collect();
     if deepstack.iter().any(|layer| *layer >= layers) || deepstack.windows(2).any(|pair| pair[0] >= pair[1]) {
-        return Err(Error::bad_model(format!("config.json: deepstack_visual_indexes {deepstack:?} of {layers} layers; they have to rise")));
+        return Err(Error::bad_model(format!(
+            "config.json: deepstack_visual_indexes {deepstack:?} of {layers} layers; they have to rise"
+        )));
     }
     Ok((deepstack, keys.need("", "num_position_embeddings")?, keys.need("", "out_hidden_size")?))
 }
@@ -110,10 +122,18 @@ fn of_hf(keys: &Keys<'_>, layers: usize) -> Result<Of> {
 /// The preprocessing of pictures.
 fn pictures(keys: &Keys<'_>, checkpoint: &Checkpoint, [patch, merge]: [usize; 2]) -> Result<millrace_picture::Family> {
     let asked = asked_of(checkpoint);
-    let read = QwenVl::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(wrong_in("preprocessor_config.json"))?;
+    let read =
+        QwenVl::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(wrong_in("preprocessor_config.json"))?;
     let of_file = |key| Ok::<_, Error>(keys.size(key, "")?.map(whole));
-    let (least, largest) = (of_file("image_min_pixels")?.unwrap_or(read.min_pixels), of_file("image_max_pixels")?.unwrap_or(read.max_pixels));
-    let [mean, std] = if keys.is_gguf() { [keys.channels("image_mean")?, keys.channels("image_std")?] } else { [read.mean, read.std] };
+    let (least, largest) = (
+        of_file("image_min_pixels")?.unwrap_or(read.min_pixels),
+        of_file("image_max_pixels")?.unwrap_or(read.max_pixels),
+    );
+    let [mean, std] = if keys.is_gguf() {
+        [keys.channels("image_mean")?, keys.channels("image_std")?]
+    } else {
+        [read.mean, read.std]
+    };
     let most = whole(MOST_ROWS * (patch * merge).pow(2));
     Ok(millrace_picture::Family::QwenVl(QwenVl {
         patch_size: whole(patch),

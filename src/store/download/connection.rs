@@ -1,4 +1,5 @@
-//! One of the connections of a download: asks for a piece, takes what comes, goes on where it stopped, and knows when to give up.
+//! One of the connections of a download: asks for a piece, takes what comes, goes on where it stopped, and knows when
+//! to give up.
 
 use super::live::Hand;
 use super::{Download, Report};
@@ -40,8 +41,16 @@ impl Attempts {
         self.0 = 0;
     }
 
-    /// Waits before the next attempt, as long as the server asks for, or gives up. A failure without a network does not count: it is waited for.
-    pub async fn failed(&mut self, error: Error, retry_after: Option<f64>, transport: &dyn Transport, cancel: &Cancel, tell: Tell<'_>) -> Result<()> {
+    /// Waits before the next attempt, as long as the server asks for, or gives up. A failure without a network does not
+    /// count: it is waited for.
+    pub async fn failed(
+        &mut self,
+        error: Error,
+        retry_after: Option<f64>,
+        transport: &dyn Transport,
+        cancel: &Cancel,
+        tell: Tell<'_>,
+    ) -> Result<()> {
         cancel.check()?;
         if error.kind() != ErrorKind::Network {
             return Err(error);
@@ -85,13 +94,23 @@ fn refused(reply: &Reply, request: &Request<'_>) -> Option<(Error, bool)> {
 }
 
 /// An answer, after as many attempts as it takes.
-pub(super) async fn ask(transport: &dyn Transport, request: Request<'_>, cancel: &Cancel, tell: Tell<'_>) -> Result<Reply> {
+pub(super) async fn ask(
+    transport: &dyn Transport,
+    request: Request<'_>,
+    cancel: &Cancel,
+    tell: Tell<'_>,
+) -> Result<Reply> {
     Ok(ask_either(transport, request, cancel, tell).await?.0)
 }
 
 /// As [`ask`]; the flag tells that the reply is to a request without the range: after two empty responses to a range
 /// request, the last attempts drop it. Browsers abort a compressed response to a range request.
-pub(super) async fn ask_either(transport: &dyn Transport, mut request: Request<'_>, cancel: &Cancel, tell: Tell<'_>) -> Result<(Reply, bool)> {
+pub(super) async fn ask_either(
+    transport: &dyn Transport,
+    mut request: Request<'_>,
+    cancel: &Cancel,
+    tell: Tell<'_>,
+) -> Result<(Reply, bool)> {
     let ranged = request.range.is_some();
     let mut attempts = Attempts::default();
     let mut unanswered = 0;
@@ -152,7 +171,10 @@ pub(super) async fn attempt(
         },
         Err(e) => (e, None, Answer::Silence, false),
     };
-    if error.kind() == ErrorKind::Network && (place.beside_others)() && (limits || attempts.0 + 1 >= FAILURES_BESIDE_OTHERS) {
+    if error.kind() == ErrorKind::Network
+        && (place.beside_others)()
+        && (limits || attempts.0 + 1 >= FAILURES_BESIDE_OTHERS)
+    {
         cancel.check()?;
         return Ok(Answer::OneTooMany(error));
     }
@@ -215,7 +237,13 @@ impl Download {
                 match step {
                     Step::Done => {
                         if self.crew.succeeded() {
-                            report("", Some((Event::Connections, format!("trying {} connections at a time again", self.crew.allowed()))));
+                            report(
+                                "",
+                                Some((
+                                    Event::Connections,
+                                    format!("trying {} connections at a time again", self.crew.allowed()),
+                                )),
+                            );
                         }
                         self.live.signal.notify();
                     }
@@ -227,7 +255,8 @@ impl Download {
                 }
             };
             let n = self.crew.refused();
-            let text = format!("{}; the server takes fewer connections: going on with {n} at a time", refusal.message());
+            let text =
+                format!("{}; the server takes fewer connections: going on with {n} at a time", refusal.message());
             report("", Some((Event::Connections, text)));
             self.live.signal.notify();
         }
@@ -285,7 +314,16 @@ impl Download {
                 let request = Request { url: &url, range: Some((at, Some(from + length))) };
                 let mut reply = match first {
                     Some(reply) => reply,
-                    None => match attempt(&*live.transport, request, &mut attempts, &self.place_of(number, &beside_others), &live.cancel, &tell).await? {
+                    None => match attempt(
+                        &*live.transport,
+                        request,
+                        &mut attempts,
+                        &self.place_of(number, &beside_others),
+                        &live.cancel,
+                        &tell,
+                    )
+                    .await?
+                    {
                         Answer::Reply(reply) => reply,
                         Answer::Refused => continue,
                         Answer::OneTooMany(error) => return Ok(Step::OneTooMany(error)),
@@ -300,7 +338,8 @@ impl Download {
                         }
                     },
                 };
-                let other_length = reply.status == 200 && file.shards.len() == 1 && reply.length.is_some_and(|n| n != length);
+                let other_length =
+                    reply.status == 200 && file.shards.len() == 1 && reply.length.is_some_and(|n| n != length);
                 let changed = other_length || self.is_changed(number, &reply).await?;
                 // What a file with a known hash should be is known: another one is a damaged one.
                 if expected.is_some() && (changed || reply.status == 416) {
@@ -312,7 +351,8 @@ impl Download {
                     return Ok(Step::End(Outcome::Changed(number)));
                 }
                 let whole_file = reply.status == 200 && at == 0 && file.shards.len() == 1;
-                let wrong = reply.range.is_some_and(|range| range.from != at) || reply.length.is_some_and(|n| n > length - (at - from));
+                let wrong = reply.range.is_some_and(|range| range.from != at)
+                    || reply.length.is_some_and(|n| n > length - (at - from));
                 if reply.encoded && reply.status == 206 || reply.status != 206 && !whole_file || wrong {
                     self.landed(number, index);
                     return Ok(Step::End(Outcome::NoRanges(number)));
@@ -324,9 +364,14 @@ impl Download {
                 let failure = loop {
                     let piece = match reply.body.next().await {
                         Ok(Some(piece)) => piece,
-                        Ok(None) if shard.len() == length || shard.len() == announced && from + announced > at => break None,
+                        Ok(None) if shard.len() == length || shard.len() == announced && from + announced > at => {
+                            break None;
+                        }
                         Ok(None) => {
-                            let text = format!("{url}: the connection ended after {} of {length} bytes of a piece; try again", shard.len());
+                            let text = format!(
+                                "{url}: the connection ended after {} of {length} bytes of a piece; try again",
+                                shard.len()
+                            );
                             break Some(Error::network(text));
                         }
                         Err(e) => break Some(e),
@@ -393,7 +438,16 @@ impl Download {
             let mut reply = match first {
                 Some(reply) => reply,
                 None => {
-                    match attempt(&*live.transport, Request::whole(&url), &mut attempts, &self.place_of(number, &beside_others), &live.cancel, &tell).await? {
+                    match attempt(
+                        &*live.transport,
+                        Request::whole(&url),
+                        &mut attempts,
+                        &self.place_of(number, &beside_others),
+                        &live.cancel,
+                        &tell,
+                    )
+                    .await?
+                    {
                         Answer::Reply(reply) => reply,
                         Answer::Refused | Answer::Silence => continue,
                         Answer::OneTooMany(error) => return Ok(Step::OneTooMany(error)),
@@ -403,7 +457,11 @@ impl Download {
             if self.is_changed(number, &reply).await? || reply.length.zip(file.length).is_some_and(|(a, b)| a != b) {
                 return Ok(Step::End(Outcome::Changed(number)));
             }
-            let began = StoredFile { version: reply.version.clone(), sha256: file.sha256.clone(), ..StoredFile::new(&file.name, file.length, file.shard) };
+            let began = StoredFile {
+                version: reply.version.clone(),
+                sha256: file.sha256.clone(),
+                ..StoredFile::new(&file.name, file.length, file.shard)
+            };
             live.let_go(number);
             live.shared.put_file(began).await?;
             let mut sequence = Sequence::new(live.shared.clone(), number);
@@ -414,7 +472,10 @@ impl Download {
                     Ok(Some(piece)) => piece,
                     Ok(None) => match file.length.or(reply.length) {
                         Some(length) if sequence.len() < length => {
-                            let text = format!("{url}: the connection ended after {} of {length} bytes; try again", sequence.len());
+                            let text = format!(
+                                "{url}: the connection ended after {} of {length} bytes; try again",
+                                sequence.len()
+                            );
                             break Some(Error::network(text));
                         }
                         _ => break None,

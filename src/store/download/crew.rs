@@ -1,5 +1,5 @@
-//! How many connections a server takes: all that the caller allows, fewer where it refuses some of them while others receive, and one more again
-//! after a while.
+//! How many connections a server takes: all that the caller allows, fewer where it refuses some of them while others
+//! receive, and one more again after a while.
 
 use std::cell::Cell;
 
@@ -120,7 +120,10 @@ mod tests {
     #[test]
     fn it_shrinks_to_what_is_taken_and_grows_after_a_while() {
         let crew = Crew::new(4);
-        assert_eq!((0..5).map(|_| crew.join()).collect::<Vec<_>>(), [Some(true), Some(true), Some(true), Some(true), None]);
+        assert_eq!(
+            (0..5).map(|_| crew.join()).collect::<Vec<_>>(),
+            [Some(true), Some(true), Some(true), Some(true), None]
+        );
         assert_eq!([crew.refused(), crew.refused(), crew.refused()], [3, 2, 1]);
         assert_eq!(crew.join(), None);
         // The second and third refusal count as those of one that was tried again.

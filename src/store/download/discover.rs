@@ -59,7 +59,8 @@ impl Download {
     /// An earlier download wanted a projector and has not got all of it: this one does not ask for it.
     async fn leave_out_projectors(&self, url: &str) -> Result<()> {
         let own = remote_parts(url);
-        let begun = |f: &&StoredFile| is_projector(&f.name) && !f.is_whole() && own.iter().all(|(name, _)| *name != f.name);
+        let begun =
+            |f: &&StoredFile| is_projector(&f.name) && !f.is_whole() && own.iter().all(|(name, _)| *name != f.name);
         let begun: Vec<StoredFile> = self.live.shared.state().files.iter().filter(begun).cloned().collect();
         for file in begun {
             self.live.shared.put_file(StoredFile::left_out(file.name)).await?;
@@ -161,7 +162,10 @@ impl Download {
         let manifest = self.small(&url, names::MANIFEST, report).await?;
         let manifest = Manifest::parse(&manifest).map_err(|e| e.at(&url))?;
         let known = |bytes, sha256: &str| Some(Known { length: bytes, sha256: Some(sha256.to_owned()) });
-        let files = manifest.files().map(|f| Large { name: f.file.clone(), url: folder.url(&f.file), known: known(f.bytes, &f.sha256) }).collect();
+        let files = manifest
+            .files()
+            .map(|f| Large { name: f.file.clone(), url: folder.url(&f.file), known: known(f.bytes, &f.sha256) })
+            .collect();
         self.large(files, report).await
     }
 
@@ -178,7 +182,9 @@ impl Download {
                 loop {
                     let reply = ask(&*self.live.transport, Request::whole(url), &self.live.cancel, &tell).await?;
                     if reply.is_page {
-                        return Err(Error::not_found(format!("{url}: the server answers with a web page where {name} should be; check the address")));
+                        return Err(Error::not_found(format!(
+                            "{url}: the server answers with a web page where {name} should be; check the address"
+                        )));
                     }
                     match self.store_small(url, name, reply).await {
                         Ok(number) => break number,
@@ -201,12 +207,18 @@ impl Download {
         while let Some(piece) = reply.body.next().await? {
             self.live.cancel.check()?;
             if sequence.len() + piece.len() as u64 > MAX_INDEX {
-                return Err(Error::bad_model(format!("{url}: is longer than {} and cannot be what its name says", size(MAX_INDEX))));
+                return Err(Error::bad_model(format!(
+                    "{url}: is longer than {} and cannot be what its name says",
+                    size(MAX_INDEX)
+                )));
             }
             sequence.append(&piece).await?;
         }
         if let Some(length) = reply.length.filter(|length| sequence.len() < *length) {
-            return Err(Error::network(format!("{url}: the connection ended after {} of {length} bytes; try again", sequence.len())));
+            return Err(Error::network(format!(
+                "{url}: the connection ended after {} of {length} bytes; try again",
+                sequence.len()
+            )));
         }
         sequence.finish().await?;
         Ok(number)
@@ -231,9 +243,12 @@ impl Download {
         for Large { name, url, known } in files {
             check_name(&name)?;
             let shared = &self.live.shared;
-            let there = shared.state().files.iter().position(|f| f.name == name && f.length.is_some() && !f.is_left_out());
+            let there =
+                shared.state().files.iter().position(|f| f.name == name && f.length.is_some() && !f.is_left_out());
             let sha256 = known.as_ref().and_then(|k| k.sha256.clone());
-            let fits = |f: &StoredFile| known.as_ref().is_none_or(|k| Some(k.length) == f.length) && (sha256.is_none() || f.sha256 == sha256);
+            let fits = |f: &StoredFile| {
+                known.as_ref().is_none_or(|k| Some(k.length) == f.length) && (sha256.is_none() || f.sha256 == sha256)
+            };
             if let Some(number) = there.filter(|number| shared.state().files.get(*number).is_some_and(fits)) {
                 self.add(Target { number, url, ranges: true, has_worked: false });
                 continue;
@@ -241,7 +256,11 @@ impl Download {
             let tell = |event: Event, text: String| report(&name, Some((event, text)));
             match known {
                 Some(known) => {
-                    let shard = if known.length <= MOST_WHOLE && known.sha256.is_some() { known.length.max(1) } else { self.options.shard };
+                    let shard = if known.length <= MOST_WHOLE && known.sha256.is_some() {
+                        known.length.max(1)
+                    } else {
+                        self.options.shard
+                    };
                     let file = StoredFile { sha256: known.sha256, ..StoredFile::new(&name, Some(known.length), shard) };
                     let number = shared.put_file(file).await?;
                     self.add(Target { number, url, ranges: true, has_worked: false });
@@ -253,7 +272,8 @@ impl Download {
         Ok(())
     }
 
-    /// Learns a file's length, version, and whether the server answers ranges. The answer about an only file is kept: it is the file's beginning.
+    /// Learns a file's length, version, and whether the server answers ranges. The answer about an only file is kept:
+    /// it is the file's beginning.
     async fn measure(&self, name: &str, url: &str, keep: bool, tell: Tell<'_>) -> Result<()> {
         let (live, shard) = (&self.live, self.options.shard);
         let transport = &*live.transport;
@@ -269,13 +289,20 @@ impl Download {
             reply = again;
         }
         let total = |reply: &Reply| reply.range.and_then(|range| range.total);
-        let ranged = reply.status == 206 && !reply.encoded && reply.range.is_none_or(|range| range.from == 0) && reply.length.is_none_or(|n| n <= asked);
+        let ranged = reply.status == 206
+            && !reply.encoded
+            && reply.range.is_none_or(|range| range.from == 0)
+            && reply.length.is_none_or(|n| n <= asked);
         let mut length = if ranged { total(&reply) } else { reply.length.filter(|_| reply.status == 200) };
         if ranged && length.is_none() {
-            // The page may not see Content-Range: what is shorter than was asked for is all, and of the rest the length is that of an answer to its end.
+            // The page may not see Content-Range: what is shorter than was asked for is all, and of the rest the length
+            // is that of an answer to its end.
             length = match reply.length {
                 Some(n) if n < asked => Some(n),
-                _ => ask(transport, Request { url, range: Some((0, None)) }, &live.cancel, tell).await?.length.filter(|n| *n >= asked),
+                _ => ask(transport, Request { url, range: Some((0, None)) }, &live.cancel, tell)
+                    .await?
+                    .length
+                    .filter(|n| *n >= asked),
             };
         }
         if reply.status == 416 || reply.status == 206 && !ranged {
@@ -307,7 +334,13 @@ impl Download {
     async fn ask_hugging_face(&self, url: &str) -> Vec<(String, Known)> {
         let list = async {
             let (list, _) = huggingface::list_url(url)?;
-            let mut reply = self.live.transport.get(Request::whole(&list), &self.live.cancel).await.ok().filter(|reply| reply.status == 200)?;
+            let mut reply = self
+                .live
+                .transport
+                .get(Request::whole(&list), &self.live.cancel)
+                .await
+                .ok()
+                .filter(|reply| reply.status == 200)?;
             let mut text = Vec::new();
             while let Some(piece) = reply.body.next().await.ok()? {
                 text.extend_from_slice(&piece);
@@ -332,8 +365,12 @@ fn missing(error: Error, folder: &Folder<'_>) -> Error {
 
 /// The files that an index names, each once, in order.
 fn shards(index: &[u8]) -> Result<Vec<String>> {
-    let index: serde_json::Value = serde_json::from_slice(index).map_err(|e| Error::bad_model(format!("is not JSON ({e})")))?;
-    let map = index.get("weight_map").and_then(|m| m.as_object()).ok_or_else(|| Error::bad_model("has no object weight_map"))?;
+    let index: serde_json::Value =
+        serde_json::from_slice(index).map_err(|e| Error::bad_model(format!("is not JSON ({e})")))?;
+    let map = index
+        .get("weight_map")
+        .and_then(|m| m.as_object())
+        .ok_or_else(|| Error::bad_model("has no object weight_map"))?;
     let mut shards = Vec::new();
     for (tensor, file) in map {
         let file = file.as_str().ok_or_else(|| Error::bad_model(format!("weight_map: {tensor} is not a string")))?;
@@ -346,7 +383,10 @@ fn shards(index: &[u8]) -> Result<Vec<String>> {
     shards.sort();
     shards.dedup();
     if shards.is_empty() || shards.len() > MAX_SHARDS {
-        return Err(Error::bad_model(format!("weight_map names {} files; 1 to {MAX_SHARDS} are possible", shards.len())));
+        return Err(Error::bad_model(format!(
+            "weight_map names {} files; 1 to {MAX_SHARDS} are possible",
+            shards.len()
+        )));
     }
     Ok(shards)
 }

@@ -1,4 +1,5 @@
-//! What Hugging Face says of a repository's files: lengths, and SHA-256 of the large ones, before a byte of them has arrived.
+//! What Hugging Face says of a repository's files: lengths, and SHA-256 of the large ones, before a byte of them has
+//! arrived.
 
 use serde::Deserialize;
 
@@ -9,11 +10,13 @@ pub(super) struct Known {
     pub sha256: Option<String>,
 }
 
-/// The address of the list of the folder in which the file at `url` lies, and the file's path; `None` for other servers.
+/// The address of the list of the folder in which the file at `url` lies, and the file's path; `None` for other
+/// servers.
 pub(super) fn list_url(url: &str) -> Option<(String, String)> {
     let path = url.split(['?', '#']).next()?.strip_prefix("https://huggingface.co/")?;
     let mut parts = path.splitn(5, '/');
-    let (owner, repo, resolve, revision, file) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let (owner, repo, resolve, revision, file) =
+        (parts.next()?, parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     if resolve != "resolve" || file.is_empty() {
         return None;
     }
@@ -38,7 +41,11 @@ struct Lfs {
 pub(super) fn parse(list: &[u8]) -> Vec<(String, Known)> {
     let entries: Vec<Entry> = serde_json::from_slice(list).unwrap_or_default();
     let known = |entry: Entry| {
-        let sha256 = entry.lfs.as_ref().map(|lfs| lfs.oid.clone()).filter(|oid| oid.len() == 64 && oid.bytes().all(|b| b.is_ascii_hexdigit()));
+        let sha256 = entry
+            .lfs
+            .as_ref()
+            .map(|lfs| lfs.oid.clone())
+            .filter(|oid| oid.len() == 64 && oid.bytes().all(|b| b.is_ascii_hexdigit()));
         (entry.path, Known { length: entry.lfs.map_or(entry.size, |lfs| lfs.size), sha256 })
     };
     entries.into_iter().map(known).collect()
@@ -52,8 +59,14 @@ mod tests {
     fn addresses() {
         let hf = "https://huggingface.co";
         let found = |url: &str| list_url(&format!("{hf}/{url}"));
-        assert_eq!(found("a/b/resolve/main/m.gguf?download=true"), Some((format!("{hf}/api/models/a/b/tree/main"), "m.gguf".into())));
-        assert_eq!(found("a/b/resolve/v1/q/4/m.gguf"), Some((format!("{hf}/api/models/a/b/tree/v1/q/4"), "q/4/m.gguf".into())));
+        assert_eq!(
+            found("a/b/resolve/main/m.gguf?download=true"),
+            Some((format!("{hf}/api/models/a/b/tree/main"), "m.gguf".into()))
+        );
+        assert_eq!(
+            found("a/b/resolve/v1/q/4/m.gguf"),
+            Some((format!("{hf}/api/models/a/b/tree/v1/q/4"), "q/4/m.gguf".into()))
+        );
         assert_eq!(found("a/b/resolve/main/"), None);
         assert_eq!(list_url("https://example.org/a/b/resolve/main/m.gguf"), None);
     }

@@ -129,7 +129,10 @@ impl Live {
     fn check(&self, epoch: u32) -> Result<()> {
         self.cancel.check()?;
         if epoch != self.epoch.get() {
-            return Err(Error::network(format!("{}: changed on the server while it was read; load it again", self.shared.key().url())));
+            return Err(Error::network(format!(
+                "{}: changed on the server while it was read; load it again",
+                self.shared.key().url()
+            )));
         }
         match &*self.failed.borrow() {
             Some((kind, message)) => Err(Error::new(*kind, message.clone())),
@@ -158,7 +161,9 @@ impl Live {
             if !self.has(number, index) {
                 continue;
             }
-            let source = source.ok_or_else(|| Error::storage(format!("{}: a piece that has just been written is not there", self.shared.key().url())))?;
+            let source = source.ok_or_else(|| {
+                Error::storage(format!("{}: a piece that has just been written is not there", self.shared.key().url()))
+            })?;
             self.opened.borrow_mut().push(((number, index), source.clone()));
             return Ok(source);
         }
@@ -201,13 +206,15 @@ impl Live {
         // Where the server takes no second connection, the one in hand has to go.
         let beside_others = || self.hand.try_lock().is_none_or(|hand| hand.is_some());
         let place = Place { beside_others: &beside_others, ..Place::ALONE };
-        let mut reply = match attempt(&*self.transport, request, &mut Attempts::default(), &place, &self.cancel, &|_, _| ()).await? {
-            Answer::Reply(reply) => reply,
-            _ => {
-                *self.hand.lock().await = None;
-                ask(&*self.transport, request, &self.cancel, &|_, _| ()).await?
-            }
-        };
+        let mut reply =
+            match attempt(&*self.transport, request, &mut Attempts::default(), &place, &self.cancel, &|_, _| ()).await?
+            {
+                Answer::Reply(reply) => reply,
+                _ => {
+                    *self.hand.lock().await = None;
+                    ask(&*self.transport, request, &self.cancel, &|_, _| ()).await?
+                }
+            };
         let mut bytes = Vec::new();
         while let Some(piece) = reply.body.next().await? {
             bytes.extend_from_slice(&piece);
@@ -216,7 +223,10 @@ impl Live {
             }
         }
         if reply.status != 206 || bytes.len() as u64 != to - offset {
-            return Err(Error::network(format!("{url}: the server did not answer with the {} bytes from {offset} on; try again", to - offset)));
+            return Err(Error::network(format!(
+                "{url}: the server did not answer with the {} bytes from {offset} on; try again",
+                to - offset
+            )));
         }
         *self.ahead.borrow_mut() = (number, offset, bytes);
         known(&self.ahead.borrow()).ok_or_else(|| Error::internal("what was read ahead is not there"))

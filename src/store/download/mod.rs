@@ -84,10 +84,11 @@ pub struct Download {
     remote: Remote,
 }
 
-/// Looks whether the model is there, becomes its writer, and finds out what there is to fetch; small files are fetched already.
+/// Looks whether the model is there, becomes its writer, and finds out what there is to fetch; small files are fetched
+/// already.
 ///
-/// Waits for another tab's or engine's download of the same model. Fails with `NOT_FOUND`, `NETWORK`, `STORAGE` (not enough room: nothing has
-/// been written), `BAD_MODEL` (an index that is not one) or `ABORTED`.
+/// Waits for another tab's or engine's download of the same model. Fails with `NOT_FOUND`, `NETWORK`, `STORAGE` (not
+/// enough room: nothing has been written), `BAD_MODEL` (an index that is not one) or `ABORTED`.
 pub async fn prepare(
     remote: &Remote,
     store: &Store,
@@ -165,7 +166,14 @@ fn asked_of(remote: &Remote, files: Files) -> Result<Files> {
 }
 
 /// Becomes the writer; while there is another, reports that one's progress.
-async fn begin(store: &Store, key: &ModelKey, wanted: Option<&str>, transport: &dyn Transport, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<Begin> {
+async fn begin(
+    store: &Store,
+    key: &ModelKey,
+    wanted: Option<&str>,
+    transport: &dyn Transport,
+    progress: &dyn Fn(Progress),
+    cancel: &Cancel,
+) -> Result<Begin> {
     let mut begin = Box::pin(store.begin_with(key, wanted, cancel));
     loop {
         match select(begin, transport.sleep(LOOK_EVERY_MS)).await {
@@ -174,12 +182,17 @@ async fn begin(store: &Store, key: &ModelKey, wanted: Option<&str>, transport: &
         }
         if let Ok(Some(entry)) = store.entry(key).await {
             let note = Some("another tab or engine is downloading this model".to_owned());
-            progress(Progress { note, event: Some(Event::Waiting), ..Progress::new(Phase::Download, entry.bytes, entry.total.unwrap_or(0)) });
+            progress(Progress {
+                note,
+                event: Some(Event::Waiting),
+                ..Progress::new(Phase::Download, entry.bytes, entry.total.unwrap_or(0))
+            });
         }
     }
 }
 
-/// The files of `remote`: from `store` without a request if they are there whole, else through `transport` into it. See [`prepare`].
+/// The files of `remote`: from `store` without a request if they are there whole, else through `transport` into it. See
+/// [`prepare`].
 pub async fn fetch(
     remote: &Remote,
     store: &Store,
@@ -198,7 +211,8 @@ pub async fn fetch(
     }
 }
 
-/// The files of `remote` as they lie on the server, to read parts of: nothing is kept. `None` where the server answers no ranges.
+/// The files of `remote` as they lie on the server, to read parts of: nothing is kept. `None` where the server answers
+/// no ranges.
 pub async fn look_into(remote: &Remote, transport: Rc<dyn Transport>, cancel: &Cancel) -> Result<Option<Files>> {
     let options = DownloadOptions { shard: FIRST_LOOK, ..DownloadOptions::default() };
     match prepare(remote, &Memory::store(), transport, options, &|_| (), cancel).await? {
@@ -219,10 +233,16 @@ impl Download {
         state.files.iter().filter_map(|f| f.length?.checked_sub(f.bytes())).sum()
     }
 
-    /// The files, to read while they arrive: [`Download::run`] has to run meanwhile. `None` where a length is not known.
+    /// The files, to read while they arrive: [`Download::run`] has to run meanwhile. `None` where a length is not
+    /// known.
     pub fn files(&self) -> Option<Files> {
         let sources = self.targets.borrow().iter().map(|t| t.number).collect::<Vec<_>>();
-        sources.into_iter().map(|number| self.source(number).ok().map(|source| (source.name.clone(), Rc::new(source) as Rc<dyn ByteSource>))).collect()
+        sources
+            .into_iter()
+            .map(|number| {
+                self.source(number).ok().map(|source| (source.name.clone(), Rc::new(source) as Rc<dyn ByteSource>))
+            })
+            .collect()
     }
 
     /// Whether headers can be read before it starts: otherwise it has to start first.
@@ -232,7 +252,10 @@ impl Download {
 
     /// Whether every part of all files can be had now.
     fn answers_ranges(&self) -> bool {
-        self.targets.borrow().iter().all(|t| t.ranges || self.live.shared.state().files.get(t.number).is_some_and(StoredFile::is_whole))
+        self.targets
+            .borrow()
+            .iter()
+            .all(|t| t.ranges || self.live.shared.state().files.get(t.number).is_some_and(StoredFile::is_whole))
     }
 
     /// Waits while it is paused; fails with `ABORTED` once it is aborted, paused or not.
@@ -251,7 +274,8 @@ impl Download {
         self.live.start();
     }
 
-    /// Starts it, and lets it ask for the first files, which takes a moment at most: for callers with work ahead that waits for nothing.
+    /// Starts it, and lets it ask for the first files, which takes a moment at most: for callers with work ahead that
+    /// waits for nothing.
     pub async fn begin(&self) {
         self.start();
         let begun = self.live.signal.until(|| self.live.begun.get().then_some(()));
@@ -293,7 +317,10 @@ impl Download {
         match done.await {
             Ok(files) => {
                 let bytes = total(&files);
-                progress(Progress { reason: self.storage.reason.clone(), ..Progress::new(Phase::Download, bytes, bytes) });
+                progress(Progress {
+                    reason: self.storage.reason.clone(),
+                    ..Progress::new(Phase::Download, bytes, bytes)
+                });
                 Ok(files)
             }
             Err(e) => {
@@ -321,7 +348,9 @@ impl Download {
             match outcome {
                 Outcome::Done => return self.compare_hashes(hashes, progress).await,
                 Outcome::NoRanges(number) => {
-                    let text = "the server's ranges are of no use: the file is read from its beginning by one connection".to_owned();
+                    let text =
+                        "the server's ranges are of no use: the file is read from its beginning by one connection"
+                            .to_owned();
                     report("", Some((Event::Restarted, text)));
                     self.target(number, |t| t.ranges = false);
                     self.forget(number, |length| length).await?;
@@ -341,7 +370,10 @@ impl Download {
                             self.url(number)?
                         )));
                     }
-                    report("", Some((Event::Restarted, "the file has changed on the server: it begins anew".to_owned())));
+                    report(
+                        "",
+                        Some((Event::Restarted, "the file has changed on the server: it begins anew".to_owned())),
+                    );
                     self.measure_again(number, &|event, text| report("", Some((event, text)))).await?;
                 }
             }
@@ -358,7 +390,10 @@ impl Download {
         let read = |at| {
             // Until all is there, people want to know how much has arrived.
             if self.missing() == 0 {
-                progress(Progress { file: Some(file.name.clone()), ..Progress::new(Phase::Verify, at, file.length.unwrap_or(0)) });
+                progress(Progress {
+                    file: Some(file.name.clone()),
+                    ..Progress::new(Phase::Verify, at, file.length.unwrap_or(0))
+                });
             }
         };
         sha256_of(&self.source(number)?, Box::new(Software::default()), &self.live.cancel, read).await
@@ -366,7 +401,9 @@ impl Download {
 
     /// While files arrive, hashes those of several shards, so that not all of it has to be read afterwards.
     async fn hash_behind(&self, progress: &dyn Fn(Progress), hashes: &mut Vec<(usize, String)>) -> Result<Outcome> {
-        for (number, file) in self.known().into_iter().filter(|(_, file)| file.length.is_some() && file.shards.len() > 1) {
+        for (number, file) in
+            self.known().into_iter().filter(|(_, file)| file.length.is_some() && file.shards.len() > 1)
+        {
             hashes.push((number, self.hash(number, &file, progress).await?));
         }
         Ok(Outcome::Done)
@@ -393,11 +430,26 @@ impl Download {
     }
 
     async fn forget(&self, number: usize, length: impl Fn(Option<u64>) -> Option<u64>) -> Result<()> {
-        let file = self.live.shared.state().files.get(number).cloned().ok_or_else(|| Error::internal("a change of no file"))?;
+        let file = self
+            .live
+            .shared
+            .state()
+            .files
+            .get(number)
+            .cloned()
+            .ok_or_else(|| Error::internal("a change of no file"))?;
         let length = length(file.length);
         self.live.let_go(number);
         self.unfinished.forget(number);
-        self.live.shared.put_file(StoredFile { version: file.version, sha256: file.sha256, ..StoredFile::new(file.name, length, file.shard) }).await.map(drop)
+        self.live
+            .shared
+            .put_file(StoredFile {
+                version: file.version,
+                sha256: file.sha256,
+                ..StoredFile::new(file.name, length, file.shard)
+            })
+            .await
+            .map(drop)
     }
 
     /// The next shard that is missing, in order.
@@ -463,13 +515,34 @@ impl Download {
 
     fn url(&self, number: usize) -> Result<String> {
         let targets = self.targets.borrow();
-        targets.iter().find(|t| t.number == number).map(|t| t.url.clone()).ok_or_else(|| Error::internal(format!("no address of file {number}")))
+        targets
+            .iter()
+            .find(|t| t.number == number)
+            .map(|t| t.url.clone())
+            .ok_or_else(|| Error::internal(format!("no address of file {number}")))
     }
 
     fn source(&self, number: usize) -> Result<LiveSource> {
-        let file = self.live.shared.state().files.get(number).cloned().ok_or_else(|| Error::internal(format!("no file {number}")))?;
-        let len = file.length.ok_or_else(|| Error::new(ErrorKind::Network, format!("{}: its length is not known", file.name)))?;
-        Ok(LiveSource { live: self.live.clone(), epoch: self.live.epoch.get(), number, url: self.url(number)?, name: file.name, len, shard: file.shard })
+        let file = self
+            .live
+            .shared
+            .state()
+            .files
+            .get(number)
+            .cloned()
+            .ok_or_else(|| Error::internal(format!("no file {number}")))?;
+        let len = file
+            .length
+            .ok_or_else(|| Error::new(ErrorKind::Network, format!("{}: its length is not known", file.name)))?;
+        Ok(LiveSource {
+            live: self.live.clone(),
+            epoch: self.live.epoch.get(),
+            number,
+            url: self.url(number)?,
+            name: file.name,
+            len,
+            shard: file.shard,
+        })
     }
 
     fn flying(&self, number: usize, index: usize, bytes: u64) {
@@ -492,13 +565,23 @@ impl Download {
         // Where a file starts over, the progress stays until it is reached again.
         let loaded = before.max(bytes);
         let total = if total == 0 { 0 } else { total.max(loaded) };
-        if told.is_none() && loaded - before < (total / 200).clamp(REPORT_EVERY.0, REPORT_EVERY.1) && before != 0 && loaded != total {
+        if told.is_none()
+            && loaded - before < (total / 200).clamp(REPORT_EVERY.0, REPORT_EVERY.1)
+            && before != 0
+            && loaded != total
+        {
             return;
         }
         self.reported.set(loaded);
         let file = (!file.is_empty()).then(|| file.to_owned());
         let (event, note) = told.unzip();
         let note = note.filter(|note| !note.is_empty());
-        progress(Progress { file, event, note, reason: self.storage.reason.clone(), ..Progress::new(Phase::Download, loaded, total) });
+        progress(Progress {
+            file,
+            event,
+            note,
+            reason: self.storage.reason.clone(),
+            ..Progress::new(Phase::Download, loaded, total)
+        });
     }
 }

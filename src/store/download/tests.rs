@@ -124,7 +124,11 @@ impl Transport for Table {
     fn get<'a>(&'a self, request: Request<'a>, _cancel: &'a Cancel) -> LocalBoxFuture<'a, Result<Reply>> {
         Box::pin(async move {
             let range = request.range.filter(|_| self.ranges.get());
-            self.asked.borrow_mut().push(format!("{}{}", request.url, request.range_header().map_or_else(String::new, |r| format!(" {r}"))));
+            self.asked.borrow_mut().push(format!(
+                "{}{}",
+                request.url,
+                request.range_header().map_or_else(String::new, |r| format!(" {r}"))
+            ));
             let fault = self.faults.borrow_mut().pop_front().unwrap_or(Fault::Fine);
             let file = self.files.borrow().get(request.url).cloned();
             let mut status = if file.is_none() { 404 } else { 200 };
@@ -173,7 +177,9 @@ impl Transport for Table {
             let pieces = Pieces { left, fails, sent: self.sent.clone(), abort, open: self.open.clone(), slow };
             let header = |name: &str| match name {
                 "content-length" => Some(announced.to_string()),
-                "content-range" if status == 206 && !self.hidden.get() => Some(format!("bytes {from}-{}/{total}", from + announced - 1)),
+                "content-range" if status == 206 && !self.hidden.get() => {
+                    Some(format!("bytes {from}-{}/{total}", from + announced - 1))
+                }
                 "content-encoding" if encoded => Some("gzip".to_owned()),
                 "etag" if !self.hidden.get() && !version.is_empty() => Some(version.to_owned()),
                 "last-modified" if self.hidden.get() => Some("Sun, 06 Nov 1994 08:49:37 GMT".to_owned()),
@@ -208,7 +214,10 @@ const BASE: &str = "https://e.org/m/";
 const SHARD: u64 = 10_000;
 
 fn table(files: &[(&str, Vec<u8>)]) -> Rc<Table> {
-    let table = Table { files: RefCell::new(files.iter().map(|(n, b)| (format!("{BASE}{n}"), b.clone())).collect()), ..Table::default() };
+    let table = Table {
+        files: RefCell::new(files.iter().map(|(n, b)| (format!("{BASE}{n}"), b.clone())).collect()),
+        ..Table::default()
+    };
     table.ranges.set(true);
     table.version.set("\"v1\"");
     Rc::new(table)
@@ -219,7 +228,14 @@ fn options(connections: usize) -> DownloadOptions {
 }
 
 fn get_with(store: &Store, table: &Rc<Table>, name: &str, options: DownloadOptions) -> Result<(Files, Storage)> {
-    block_on(fetch(&Remote::parse(&format!("{BASE}{name}")).unwrap(), store, table.clone(), options, &|_| (), &table.cancel))
+    block_on(fetch(
+        &Remote::parse(&format!("{BASE}{name}")).unwrap(),
+        store,
+        table.clone(),
+        options,
+        &|_| (),
+        &table.cancel,
+    ))
 }
 
 fn get(store: &Store, table: &Rc<Table>, name: &str) -> Result<(Files, Storage)> {
@@ -252,7 +268,11 @@ fn one_file_once_in_shards() {
             let (files, storage) = get(&store, &table, "a.gguf").unwrap();
             assert!(!storage.cached);
             assert_eq!(content(&files, "a.gguf"), bytes(1, length), "{ranges} {hidden} {length}");
-            assert!(table.sent.get() <= length as u64, "{ranges} {hidden} {length}: each byte once, {} were sent", table.sent.get());
+            assert!(
+                table.sent.get() <= length as u64,
+                "{ranges} {hidden} {length}: each byte once, {} were sent",
+                table.sent.get()
+            );
             let asked = table.asked.borrow().len();
             assert!(get(&store, &table, "a.gguf").unwrap().1.cached);
             assert_eq!(table.asked.borrow().len(), asked, "no request for what is stored");
@@ -265,7 +285,8 @@ fn what_is_fetched_is_reported() {
     let (store, table) = (Memory::store(), table(&[("a.gguf", bytes(1, 45_678))]));
     let reports = RefCell::new(Vec::new());
     let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
-    block_on(fetch(&remote, &store, table, options(2), &|p: Progress| reports.borrow_mut().push(p), &Cancel::new())).unwrap();
+    block_on(fetch(&remote, &store, table, options(2), &|p: Progress| reports.borrow_mut().push(p), &Cancel::new()))
+        .unwrap();
     let reports = reports.into_inner();
     assert!(reports.windows(2).all(|w| w[0].loaded <= w[1].loaded), "it never falls");
     let last = reports.last().unwrap();
@@ -287,7 +308,10 @@ fn what_passes_is_tried_again() {
         ("ranges stop to work", &[Fault::Fine, Fault::Whole]),
         ("compressed", &[Fault::Fine, Fault::Zipped]),
         ("another version for a moment", &[Fault::Fine, Fault::Version("\"v2\"")]),
-        ("many failures, with bytes between them", &[Fault::Reset(1_000), Fault::Reset(1_000), Fault::Reset(1_000), Fault::Reset(1_000), Fault::Reset(1_000)]),
+        (
+            "many failures, with bytes between them",
+            &[Fault::Reset(1_000), Fault::Reset(1_000), Fault::Reset(1_000), Fault::Reset(1_000), Fault::Reset(1_000)],
+        ),
     ];
     for (name, faults) in cases {
         for ranges in [true, false] {
@@ -340,7 +364,8 @@ fn what_does_not_pass_ends_it() {
 #[test]
 fn what_changes_again_and_again_ends_it() {
     let (store, table) = (Memory::store(), table(&[("a.gguf", bytes(1, 50_000))]));
-    let versions = ["\"a\"", "\"b\"", "\"c\"", "\"d\"", "\"e\"", "\"f\"", "\"g\"", "\"h\"", "\"i\"", "\"j\"", "\"k\"", "\"l\""];
+    let versions =
+        ["\"a\"", "\"b\"", "\"c\"", "\"d\"", "\"e\"", "\"f\"", "\"g\"", "\"h\"", "\"i\"", "\"j\"", "\"k\"", "\"l\""];
     table.faults.replace(versions.map(Fault::Version).into());
     let error = get(&store, &table, "a.gguf").err().unwrap();
     assert!(error.kind() == ErrorKind::Network && error.message().contains("again and again"), "{error}");
@@ -411,7 +436,11 @@ fn what_is_damaged_in_the_store_is_fetched_again_alone() {
     let asked = again.asked.borrow().clone();
     assert_eq!(asked, ["https://e.org/m/a.gguf bytes=20000-29999"]);
     memory.bytes(&id, "0.3").unwrap().borrow_mut().clear();
-    assert_eq!(content(&get(&store, &again, "a.gguf").unwrap().0, "a.gguf"), whole, "what has become shorter is noticed anyway");
+    assert_eq!(
+        content(&get(&store, &again, "a.gguf").unwrap().0, "a.gguf"),
+        whole,
+        "what has become shorter is noticed anyway"
+    );
     assert!(get_with(&store, &again, "a.gguf", verify).unwrap().1.cached);
 }
 
@@ -429,7 +458,9 @@ fn a_shard_with_a_known_hash_that_arrives_damaged_is_fetched_once_more() {
         table.files.borrow_mut().insert("https://huggingface.co/api/models/a/b/tree/main".to_owned(), list);
         table
     };
-    let load = |store: &Store, table: &Rc<Table>| block_on(fetch(&Remote::parse(hf).unwrap(), store, table.clone(), options(2), &|_| (), &Cancel::new()));
+    let load = |store: &Store, table: &Rc<Table>| {
+        block_on(fetch(&Remote::parse(hf).unwrap(), store, table.clone(), options(2), &|_| (), &Cancel::new()))
+    };
     let good = served(list(whole.len(), &whole));
     good.faults.replace([Fault::Fine, Fault::Damaged].into());
     assert_eq!(content(&load(&Memory::store(), &good).unwrap().0, "m.gguf"), whole);
@@ -478,12 +509,21 @@ fn a_projector_is_kept_with_its_model() {
         table.ranges.set(ranges);
         let (files, _) = get(&store, &table, WITH_EYES).unwrap();
         assert_eq!(files.keys().collect::<Vec<_>>(), ["a.gguf", "mmproj-a.gguf"]);
-        assert_eq!((content(&files, "a.gguf"), content(&files, "mmproj-a.gguf")), (bytes(1, 25_000), bytes(2, 15_000)), "ranges: {ranges}");
+        assert_eq!(
+            (content(&files, "a.gguf"), content(&files, "mmproj-a.gguf")),
+            (bytes(1, 25_000), bytes(2, 15_000)),
+            "ranges: {ranges}"
+        );
         let entries = block_on(store.list()).unwrap();
         assert_eq!(entries.len(), 1);
-        assert_eq!((entries[0].url.as_str(), entries[0].bytes, entries[0].complete), ("https://e.org/m/a.gguf", 40_000, true));
+        assert_eq!(
+            (entries[0].url.as_str(), entries[0].bytes, entries[0].complete),
+            ("https://e.org/m/a.gguf", 40_000, true)
+        );
         let asked = table.asked.borrow().len();
-        assert!(get(&store, &table, WITH_EYES).unwrap().1.cached && get(&store, &table, "a.gguf").unwrap().0.len() == 2);
+        assert!(
+            get(&store, &table, WITH_EYES).unwrap().1.cached && get(&store, &table, "a.gguf").unwrap().0.len() == 2
+        );
         assert_eq!(table.asked.borrow().len(), asked, "no request for what is stored");
         block_on(store.remove(&ModelKey::new(format!("{BASE}a.gguf")))).unwrap();
         assert!(block_on(store.list()).unwrap().is_empty());
@@ -552,7 +592,12 @@ fn a_folder_with_modules() {
     let modules =
         br#"[{"path":"","type":"a.Transformer"},{"path":"1_Pooling","type":"a.Pooling"},{"path":"2_Dense","type":"a.Dense"},{"path":"3_Normalize","type":"a.Normalize"}]"#;
     let dense = ("2_Dense/model.safetensors", bytes(5, 70_000));
-    let more = [(names::MODULES, modules.to_vec()), (names::SENTENCE_CONFIG, b"{}".to_vec()), ("1_Pooling/config.json", bytes(4, 300)), dense];
+    let more = [
+        (names::MODULES, modules.to_vec()),
+        (names::SENTENCE_CONFIG, b"{}".to_vec()),
+        ("1_Pooling/config.json", bytes(4, 300)),
+        dense,
+    ];
     let (store, table) = (Memory::store(), table(&[folder(), more.to_vec()].concat()));
     let (files, _) = get(&store, &table, "").unwrap();
     assert_eq!(content(&files, "1_Pooling_config.json"), bytes(4, 300));
@@ -598,13 +643,19 @@ fn an_index_cannot_lead_elsewhere() {
 #[test]
 fn what_arrives_can_be_read_meanwhile() {
     let whole = bytes(1, 95_000);
-    for (ranges, faults) in [(true, vec![]), (false, vec![]), (true, vec![Fault::Fine, Fault::Reset(4_000), Fault::Down]), (false, vec![Fault::Reset(50_000)])]
-    {
+    for (ranges, faults) in [
+        (true, vec![]),
+        (false, vec![]),
+        (true, vec![Fault::Fine, Fault::Reset(4_000), Fault::Down]),
+        (false, vec![Fault::Reset(50_000)]),
+    ] {
         let (store, table) = (Memory::store(), table(&[("a.gguf", whole.clone())]));
         table.ranges.set(ranges);
         table.faults.replace(faults.into());
         let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
-        let Prepared::Download(download) = block_on(prepare(&remote, &store, table.clone(), options(2), &|_| (), &Cancel::new())).unwrap() else {
+        let Prepared::Download(download) =
+            block_on(prepare(&remote, &store, table.clone(), options(2), &|_| (), &Cancel::new())).unwrap()
+        else {
             panic!("stored already")
         };
         let files = download.files().unwrap();
@@ -632,13 +683,17 @@ fn what_arrives_can_be_read_meanwhile() {
 #[test]
 fn readers_of_what_changes_or_fails_hear_of_it() {
     let whole = bytes(1, 95_000);
-    for faults in [vec![Fault::Fine, Fault::Fine, Fault::Version("\"v2\"")], vec![Fault::Fine, Fault::Fine, Fault::Status(403, None), Fault::Status(403, None)]]
-    {
+    for faults in [
+        vec![Fault::Fine, Fault::Fine, Fault::Version("\"v2\"")],
+        vec![Fault::Fine, Fault::Fine, Fault::Status(403, None), Fault::Status(403, None)],
+    ] {
         let fails = matches!(faults[2], Fault::Status(..));
         let (store, table) = (Memory::store(), table(&[("a.gguf", whole.clone())]));
         table.faults.replace(faults.into());
         let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
-        let Prepared::Download(download) = block_on(prepare(&remote, &store, table, options(1), &|_| (), &Cancel::new())).unwrap() else {
+        let Prepared::Download(download) =
+            block_on(prepare(&remote, &store, table, options(1), &|_| (), &Cancel::new())).unwrap()
+        else {
             panic!("stored already")
         };
         let files = download.files().unwrap();
@@ -699,20 +754,25 @@ fn a_paused_download_can_be_aborted() {
 #[test]
 fn a_server_that_takes_few_connections_is_downloaded_from() {
     let whole = bytes(1, 285_000);
-    for (most, refusal) in [(1, (503, None)), (2, (503, None)), (1, (429, Some("1"))), (1, (0, None)), (3, (500, None))] {
+    for (most, refusal) in [(1, (503, None)), (2, (503, None)), (1, (429, Some("1"))), (1, (0, None)), (3, (500, None))]
+    {
         let (store, table) = (Memory::store(), table(&[("a.gguf", whole.clone())]));
         table.most.set(most);
         table.refusal.set(refusal);
         let events = RefCell::new(Vec::new());
         let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
-        let report = |p: Progress| events.borrow_mut().extend(p.event.map(|event| (event, p.note.clone().unwrap_or_default())));
-        let (files, _) =
-            block_on(fetch(&remote, &store, table.clone(), options(4), &report, &Cancel::new())).unwrap_or_else(|e| panic!("{most} {refusal:?}: {e}"));
+        let report =
+            |p: Progress| events.borrow_mut().extend(p.event.map(|event| (event, p.note.clone().unwrap_or_default())));
+        let (files, _) = block_on(fetch(&remote, &store, table.clone(), options(4), &report, &Cancel::new()))
+            .unwrap_or_else(|e| panic!("{most} {refusal:?}: {e}"));
         assert!(content(&files, "a.gguf") == whole, "{most} {refusal:?}");
         assert_eq!(table.peak.get(), most, "as many as it takes");
         assert_eq!(table.sent.get(), whole.len() as u64, "{most} {refusal:?}: each byte once");
-        let said =
-            |n: usize| events.borrow().iter().any(|(event, note)| *event == Event::Connections && note.contains(&format!("going on with {n} at a time")));
+        let said = |n: usize| {
+            events.borrow().iter().any(|(event, note)| {
+                *event == Event::Connections && note.contains(&format!("going on with {n} at a time"))
+            })
+        };
         assert!(said(most), "{most} {refusal:?}: {:?}", events.borrow());
         // After eight shards one more is tried, and refused.
         assert!(table.refused.get() <= 4 * 3, "{most} {refusal:?}: {} refusals", table.refused.get());
@@ -726,7 +786,9 @@ fn a_header_can_be_read_where_one_connection_is_taken() {
     table.most.set(1);
     table.refusal.set((503, None));
     let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
-    let Prepared::Download(download) = block_on(prepare(&remote, &store, table.clone(), options(4), &|_| (), &Cancel::new())).unwrap() else {
+    let Prepared::Download(download) =
+        block_on(prepare(&remote, &store, table.clone(), options(4), &|_| (), &Cancel::new())).unwrap()
+    else {
         panic!("stored already")
     };
     let files = download.files().unwrap();
@@ -773,7 +835,15 @@ fn without_a_network_it_waits_for_one() {
     table.offline.set(100);
     let events = RefCell::new(Vec::new());
     let remote = Remote::parse(&format!("{BASE}a.gguf")).unwrap();
-    block_on(fetch(&remote, &store, table.clone(), options(2), &|p: Progress| events.borrow_mut().extend(p.event), &Cancel::new())).unwrap();
+    block_on(fetch(
+        &remote,
+        &store,
+        table.clone(),
+        options(2),
+        &|p: Progress| events.borrow_mut().extend(p.event),
+        &Cancel::new(),
+    ))
+    .unwrap();
     assert!(events.borrow().contains(&Event::Offline), "{:?}", events.borrow());
     assert!(table.slept.borrow().len() >= 90, "it looks again and again");
 }

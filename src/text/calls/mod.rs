@@ -1,7 +1,8 @@
 //! What a model's answer says: its thoughts, its text, and the calls of tools in it, told apart as its tokens come.
 //!
-//! Each way of writing calls has a file in `formats/`: what begins them, and how they are read. Which of them a model uses follows from its chat
-//! template and its special tokens; whether a thought is open already follows from the prompt that was rendered for the request.
+//! Each way of writing calls has a file in `formats/`: what begins them, and how they are read. Which of them a model
+//! uses follows from its chat template and its special tokens; whether a thought is open already follows from the
+//! prompt that was rendered for the request.
 
 mod formats;
 pub mod grammar;
@@ -56,25 +57,41 @@ pub struct Formats {
 impl Formats {
     /// The formats that a chat template's source and the names of special tokens show.
     pub fn of<'a>(template: &str, specials: impl IntoIterator<Item = &'a str> + Clone) -> Self {
-        let shown = |marks: &[&str]| marks.iter().any(|mark| template.contains(mark) || specials.clone().into_iter().any(|name| name == *mark));
-        let active: Vec<_> = formats::ALL.iter().copied().filter(|format| format.shown_by.is_empty() || shown(format.shown_by)).collect();
-        let thoughts = formats::thoughts::ALL.iter().filter(|thought| thought.shown_by.is_empty() || shown(thought.shown_by)).collect();
+        let shown = |marks: &[&str]| {
+            marks.iter().any(|mark| template.contains(mark) || specials.clone().into_iter().any(|name| name == *mark))
+        };
+        let active: Vec<_> = formats::ALL
+            .iter()
+            .copied()
+            .filter(|format| format.shown_by.is_empty() || shown(format.shown_by))
+            .collect();
+        let thoughts = formats::thoughts::ALL
+            .iter()
+            .filter(|thought| thought.shown_by.is_empty() || shown(thought.shown_by))
+            .collect();
         let tagged = active.iter().any(|format| !format.bare);
         let specials = specials.into_iter().map(str::to_owned).collect();
         Self { active, thoughts, tagged, only: None, template: template.into(), specials }
     }
 
-    /// Calls are written in the format of this name (`hermes`, `mistral`, …), whatever the template shows; thoughts also as the template shows.
+    /// Calls are written in the format of this name (`hermes`, `mistral`, …), whatever the template shows; thoughts
+    /// also as the template shows.
     ///
     /// # Errors
     /// `BAD_OPTION` for an unknown name: the message lists the known ones.
     pub fn only(self, name: &str) -> Result<Self> {
         let Some((_, marks)) = formats::NAMES.iter().find(|(known, _)| *known == name) else {
             let known: Vec<_> = formats::NAMES.iter().map(|(known, _)| *known).collect();
-            return Err(Error::bad_option(format!("no format of calls is called '{name}'; there are {}", known.join(", "))));
+            return Err(Error::bad_option(format!(
+                "no format of calls is called '{name}'; there are {}",
+                known.join(", ")
+            )));
         };
         let named = Self::of(&marks.join("\n"), []);
-        let of_template = self.thoughts.into_iter().filter(|thought| !named.thoughts.iter().any(|known| std::ptr::eq(*known, *thought)));
+        let of_template = self
+            .thoughts
+            .into_iter()
+            .filter(|thought| !named.thoughts.iter().any(|known| std::ptr::eq(*known, *thought)));
         let thoughts = named.thoughts.iter().copied().chain(of_template).collect();
         Ok(Self { thoughts, ..named })
     }
@@ -97,7 +114,8 @@ impl Formats {
         format.opens.iter().copied().enumerate().filter(move |(i, _)| only.is_none_or(|only| only.contains(i)))
     }
 
-    /// What follows a format's opening where a call ends a thought. An answer that is bound to a way of writing calls that has no such thing has none.
+    /// What follows a format's opening where a call ends a thought. An answer that is bound to a way of writing calls
+    /// that has no such thing has none.
     fn ends_thoughts(&self, format: &'static Format) -> Option<&'static str> {
         format.ends_thoughts.filter(|follows| self.only.is_none() || self.shows_part(follows))
     }
@@ -110,12 +128,15 @@ impl Formats {
     /// The thought that a prompt has begun.
     fn open_thought(&self, prompt: &str) -> Option<&'static Thought> {
         let end = prompt.trim_end();
-        let opens = |thought: &&&'static Thought| thought.prompts.iter().chain([&thought.open]).any(|open| !open.is_empty() && end.ends_with(open.trim_end()));
+        let opens = |thought: &&&'static Thought| {
+            thought.prompts.iter().chain([&thought.open]).any(|open| !open.is_empty() && end.ends_with(open.trim_end()))
+        };
         self.thoughts.iter().find(opens).copied()
     }
 }
 
-/// Tools as OpenAI's clients give them: `{"type": "function", "function": {"name": …, "parameters": …}}`, or what is in there.
+/// Tools as OpenAI's clients give them: `{"type": "function", "function": {"name": …, "parameters": …}}`, or what is in
+/// there.
 pub fn tools(given: Option<&Value>) -> Vec<Tool> {
     let tool = |tool: &Value| {
         let function = tool.get("function").unwrap_or(tool);
@@ -158,7 +179,8 @@ enum Section {
     Dropped(&'static Thought),
 }
 
-/// Takes an answer as it comes and tells its parts apart. However the text is cut into pieces, the parts add up to the same.
+/// Takes an answer as it comes and tells its parts apart. However the text is cut into pieces, the parts add up to the
+/// same.
 #[derive(Debug)]
 pub struct Parser {
     formats: Formats,
@@ -224,7 +246,8 @@ impl Parser {
         self
     }
 
-    /// What people call the format of the calls that were read last, or where there were none the one that the model writes.
+    /// What people call the format of the calls that were read last, or where there were none the one that the model
+    /// writes.
     pub fn format(&self) -> &'static str {
         self.written.unwrap_or_else(|| self.formats.name())
     }
@@ -239,7 +262,9 @@ impl Parser {
     pub fn special(&mut self, name: &str) -> Vec<Part> {
         let has = |marks: &[&str]| marks.iter().any(|mark| mark.contains(name));
         let known = self.formats.active.iter().any(|format| has(format.marks))
-            || self.formats.thoughts.iter().any(|thought| has(&[thought.open]) || has(thought.around) || thought.ends.iter().any(|end| end.0.contains(name)));
+            || self.formats.thoughts.iter().any(|thought| {
+                has(&[thought.open]) || has(thought.around) || thought.ends.iter().any(|end| end.0.contains(name))
+            });
         if !known || name.is_empty() {
             return Vec::new();
         }
@@ -296,7 +321,9 @@ impl Parser {
         let ends = thought.ends.iter().filter(|_| self.under_way.is_none());
         let end = ends.filter_map(|(end, taken)| Some((self.find(end)?, end, *taken))).min_by_key(|(at, ..)| *at);
         // Some call before they have ended their thought.
-        if let Some((at, format, which)) = self.under_way.or_else(|| self.call_in_thought()).filter(|(at, ..)| end.is_none_or(|(end, ..)| at < &end)) {
+        if let Some((at, format, which)) =
+            self.under_way.or_else(|| self.call_in_thought()).filter(|(at, ..)| end.is_none_or(|(end, ..)| at < &end))
+        {
             let text = self.held[..at].trim_end().len();
             if text > 0 {
                 self.think_aloud(text, told, parts);
@@ -307,7 +334,11 @@ impl Parser {
             if !done && after.len() < follows.len() && follows.starts_with(after) {
                 return false;
             }
-            let found = if after.starts_with(follows) { self.call(at, format, which, done, parts) } else { Found::Text(at + 1) };
+            let found = if after.starts_with(follows) {
+                self.call(at, format, which, done, parts)
+            } else {
+                Found::Text(at + 1)
+            };
             return match found {
                 Found::Call => true,
                 Found::More => false,
@@ -366,7 +397,10 @@ impl Parser {
             return true;
         }
         // What has come may be the beginning of something longer.
-        if !done && self.under_way.is_none() && self.opens().any(|mark| mark.len() > self.held.len() - at && mark.starts_with(&self.held[at..])) {
+        if !done
+            && self.under_way.is_none()
+            && self.opens().any(|mark| mark.len() > self.held.len() - at && mark.starts_with(&self.held[at..]))
+        {
             return false;
         }
         match open {
@@ -394,7 +428,11 @@ impl Parser {
 
     /// Formats whose calls end a thought.
     fn thoughtless(&self) -> impl Iterator<Item = &'static Format> {
-        self.formats.active.iter().copied().filter(|format| self.formats.ends_thoughts(format).is_some() && self.reads_calls())
+        self.formats
+            .active
+            .iter()
+            .copied()
+            .filter(|format| self.formats.ends_thoughts(format).is_some() && self.reads_calls())
     }
 
     fn reads_calls(&self) -> bool {
@@ -403,7 +441,9 @@ impl Parser {
 
     /// The first place in a thought at which a call may begin.
     fn call_in_thought(&self) -> Option<(usize, &'static Format, usize)> {
-        let opens = self.thoughtless().flat_map(|format| self.formats.opens(format).map(move |(which, open)| (format, which, open)));
+        let opens = self
+            .thoughtless()
+            .flat_map(|format| self.formats.opens(format).map(move |(which, open)| (format, which, open)));
         opens.filter_map(|(format, which, open)| Some((self.find(open)?, format, which))).min_by_key(|(at, ..)| *at)
     }
 
@@ -439,8 +479,13 @@ impl Parser {
                 self.under_way = Some((at, format, which));
                 return Found::More;
             }
-            // No call: it is text. Where it is known by a special token it was meant to be something else, and is not said.
-            Err(_) if calls.is_empty() => return Found::Text(at + self.held[at..].chars().next().map_or(0, char::len_utf8).max(self.special_at(at))),
+            // No call: it is text. Where it is known by a special token it was meant to be something else, and is not
+            // said.
+            Err(_) if calls.is_empty() => {
+                return Found::Text(
+                    at + self.held[at..].chars().next().map_or(0, char::len_utf8).max(self.special_at(at)),
+                );
+            }
             // A call that was cut off: what there is of it has been told.
             Err(Stop::More) => self.held.len(),
             // What follows the last whole one is text; a call that goes wrong ends there.
@@ -453,7 +498,8 @@ impl Parser {
         }
         if !self.told.is_empty() {
             let shown = |mark: &str| self.formats.shows_part(mark);
-            self.written = Some((format.name)(&Naming { shown: &shown, written: Some((which, &self.held[begin..rest])) }));
+            self.written =
+                Some((format.name)(&Naming { shown: &shown, written: Some((which, &self.held[begin..rest])) }));
         }
         self.calls += self.told.len();
         self.told.clear();
@@ -470,10 +516,14 @@ impl Parser {
     fn opens(&self) -> impl Iterator<Item = &'static str> {
         let allowed = self.formats.active.iter().filter(|format| self.allows(format));
         let calls = allowed.flat_map(|format| self.formats.opens(format).map(|(_, open)| open));
-        let thoughts =
-            self.formats.thoughts.iter().flat_map(|thought| {
-                thought.around.iter().copied().chain([thought.open]).chain(thought.ends.iter().filter(|_| self.first).map(|(end, _)| *end))
-            });
+        let thoughts = self.formats.thoughts.iter().flat_map(|thought| {
+            thought
+                .around
+                .iter()
+                .copied()
+                .chain([thought.open])
+                .chain(thought.ends.iter().filter(|_| self.first).map(|(end, _)| *end))
+        });
         calls.chain(thoughts).filter(|open| !open.is_empty())
     }
 
@@ -522,7 +572,9 @@ impl Parser {
     /// How much of what is held can be no beginning of these.
     fn ready<'a>(&self, marks: impl Iterator<Item = &'a str>) -> usize {
         let held = &self.held;
-        let beginnings = marks.map(|mark| (1..mark.len()).rev().find(|n| mark.is_char_boundary(*n) && held.ends_with(&mark[..*n])).unwrap_or(0));
+        let beginnings = marks.map(|mark| {
+            (1..mark.len()).rev().find(|n| mark.is_char_boundary(*n) && held.ends_with(&mark[..*n])).unwrap_or(0)
+        });
         held.len() - beginnings.max().unwrap_or(0)
     }
 

@@ -90,7 +90,8 @@ fn members(r: &mut Reader, step: u8, waits: bool) -> Read<u8> {
         }
         6 => {
             let value = r.aside()?;
-            let value = if value.starts_with('"') { serde_json::from_str(&value).map_err(|_| Stop::No)? } else { value };
+            let value =
+                if value.starts_with('"') { serde_json::from_str(&value).map_err(|_| Stop::No)? } else { value };
             (r.memo.parts.arguments, r.memo.parts.in_arguments) = (Some(value), false);
             8
         }

@@ -65,7 +65,11 @@ pub fn arguments(r: &mut Reader) -> Read {
                 r.space();
                 let is_text = matches!(r.peek()?, '"' | '\'');
                 let kinds = wanted(r);
-                return Ok(if kinds.is_some_and(|kinds| if is_text { !kinds.string } else { !kinds.other() }) { 4 } else { 1 });
+                return Ok(if kinds.is_some_and(|kinds| if is_text { !kinds.string } else { !kinds.other() }) {
+                    4
+                } else {
+                    1
+                });
             }
             4 => {
                 let start = r.at;

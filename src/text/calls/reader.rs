@@ -1,4 +1,5 @@
-//! Reads what a model writes of a call, as far as it has come: each step says that it is there, that more must come, or that it is something else.
+//! Reads what a model writes of a call, as far as it has come: each step says that it is there, that more must come, or
+//! that it is something else.
 
 use serde_json::Value;
 
@@ -44,7 +45,8 @@ pub struct Call {
 /// The number of the step behind the last one.
 pub const DONE: u8 = u8::MAX;
 
-/// What is kept of a passage of calls until there is more text: nothing of it is read again but the beginning of one step.
+/// What is kept of a passage of calls until there is more text: nothing of it is read again but the beginning of one
+/// step.
 #[derive(Debug, Default)]
 pub struct Memo {
     pub calls: Vec<Call>,
@@ -82,8 +84,9 @@ impl<'a> Reader<'a> {
         Self { text, at: 0, done, tools, any_tool: false, memo, depth: 0 }
     }
 
-    /// Reads by steps from step 0 on; each gives the number of the next one. Where the text ends within a step, that step is begun again once there is
-    /// more: it writes when nothing of it can be missing any more, or keeps its place, and a reading by steps within it is the last that it reads.
+    /// Reads by steps from step 0 on; each gives the number of the next one. Where the text ends within a step, that
+    /// step is begun again once there is more: it writes when nothing of it can be missing any more, or keeps its
+    /// place, and a reading by steps within it is the last that it reads.
     pub fn steps(&mut self, step: &mut dyn FnMut(&mut Self, u8) -> Read<u8>) -> Read {
         let depth = self.depth;
         match self.memo.steps.get_mut(depth) {
@@ -183,7 +186,8 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// Where in the rest something is. What was looked through in vain is not looked through again. `wanted`: its text, empty for one character.
+    /// Where in the rest something is. What was looked through in vain is not looked through again. `wanted`: its text,
+    /// empty for one character.
     pub fn find(&mut self, wanted: &str, find: &dyn Fn(&str) -> Option<usize>) -> Option<usize> {
         let rest = self.rest();
         let missing = self.memo.missing.as_ref().filter(|(what, start, _)| what == wanted && *start == self.at);
@@ -209,7 +213,9 @@ impl<'a> Reader<'a> {
     pub fn name(&mut self) -> Read<&'a str> {
         let rest = self.rest();
         let end = if self.any_tool {
-            rest.find(|c: char| !(c.is_alphanumeric() || "_-.:/".contains(c))).or_else(|| self.done.then_some(rest.len())).ok_or(Stop::More)?
+            rest.find(|c: char| !(c.is_alphanumeric() || "_-.:/".contains(c)))
+                .or_else(|| self.done.then_some(rest.len()))
+                .ok_or(Stop::More)?
         } else {
             let names = self.tools.iter().map(|tool| tool.name.as_str());
             if !self.done && names.clone().any(|name| name.starts_with(rest)) {
@@ -339,9 +345,9 @@ impl<'a> Reader<'a> {
         self.end();
     }
 
-    /// The argument at hand, whose value stands as plain text before `close`, which is taken too: a string where the schema says so, else JSON, else a
-    /// string all the same. A line's end after the opening tag belongs to the tags, and then one before the closing one, too. `string`: what the model
-    /// says itself.
+    /// The argument at hand, whose value stands as plain text before `close`, which is taken too: a string where the
+    /// schema says so, else JSON, else a string all the same. A line's end after the opening tag belongs to the tags,
+    /// and then one before the closing one, too. `string`: what the model says itself.
     pub fn plain(&mut self, close: &str, string: Option<bool>) -> Read {
         self.steps(&mut |r, step| {
             let start = r.at;
@@ -373,14 +379,17 @@ impl<'a> Reader<'a> {
             }
             match if step == 3 { r.until(close).map(drop) } else { r.json_before(close) } {
                 // Of tags within a string that has no end the last one counts.
-                Err(Stop::More) if step == 4 && r.done => r.at = start + r.text[start..].rfind(close).ok_or(Stop::More)? + close.len(),
+                Err(Stop::More) if step == 4 && r.done => {
+                    r.at = start + r.text[start..].rfind(close).ok_or(Stop::More)? + close.len()
+                }
                 read => read?,
             }
             let value = &r.text[start + lead..r.at - close.len()];
             let value = if lead == 1 { value.strip_suffix('\n').unwrap_or(value) } else { value };
             let schema = r.schema(&r.memo.key);
             let kinds = r.kinds(schema);
-            let written = typed(value, Kinds { string: kinds.string && string != Some(false) || string == Some(true), ..kinds });
+            let written =
+                typed(value, Kinds { string: kinds.string && string != Some(false) || string == Some(true), ..kinds });
             let name = std::mem::take(&mut r.memo.key);
             r.argument(&name);
             r.arguments().push_str(&written);
@@ -415,7 +424,10 @@ impl<'a> Reader<'a> {
         looked(ready);
         if closed.is_none() && !self.done {
             // What may belong to the closing tag waits.
-            ready -= (1..close.len()).rev().find(|n| close.is_char_boundary(*n) && rest.ends_with(&close[..*n])).unwrap_or(0);
+            ready -= (1..close.len())
+                .rev()
+                .find(|n| close.is_char_boundary(*n) && rest.ends_with(&close[..*n]))
+                .unwrap_or(0);
         }
         if closed.is_some() || !self.done {
             ready -= usize::from(lead && rest[..ready].ends_with('\n'));

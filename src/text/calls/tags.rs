@@ -46,8 +46,8 @@ pub fn function(r: &mut Reader, tags: &Tags) -> Read {
     })
 }
 
-/// `<invoke name="…">` with `<parameter name="key">value</parameter>`; `mark` stands before each tag's name, and a parameter may say whether it is
-/// a string.
+/// `<invoke name="…">` with `<parameter name="key">value</parameter>`; `mark` stands before each tag's name, and a
+/// parameter may say whether it is a string.
 pub fn invoke(r: &mut Reader, mark: &str) -> Read {
     r.steps(&mut |r, step| {
         let string = match step {

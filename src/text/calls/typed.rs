@@ -1,4 +1,5 @@
-//! Values as their schemas want them, however a model wrote them: formats with tags have text for everything, Python has words of its own.
+//! Values as their schemas want them, however a model wrote them: formats with tags have text for everything, Python
+//! has words of its own.
 
 use serde_json::Value;
 
@@ -6,12 +7,17 @@ use super::grammar::schema::Kinds;
 use super::python;
 use super::reader::looked;
 
-/// Text that stands for a value, as JSON: of the schema's kind where it can be read so, otherwise JSON where it is such, otherwise a string.
+/// Text that stands for a value, as JSON: of the schema's kind where it can be read so, otherwise JSON where it is
+/// such, otherwise a string.
 pub fn typed(text: &str, kinds: Kinds) -> String {
     looked(text.len());
     let trimmed = text.trim();
     if kinds.string {
-        return if kinds.null && matches!(trimmed, "null" | "None") { "null".to_owned() } else { Value::from(text).to_string() };
+        return if kinds.null && matches!(trimmed, "null" | "None") {
+            "null".to_owned()
+        } else {
+            Value::from(text).to_string()
+        };
     }
     let json = serde_json::from_str::<Value>(trimmed).ok();
     if json.as_ref().is_some_and(|value| kinds.known().is_none() || kinds.fit(value)) {

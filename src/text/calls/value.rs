@@ -1,4 +1,5 @@
-//! Values with brackets, as JSON, Python and Gemma write them, to JSON: step by step, so that each character is read once.
+//! Values with brackets, as JSON, Python and Gemma write them, to JSON: step by step, so that each character is read
+//! once.
 
 use serde_json::Value;
 
@@ -16,11 +17,17 @@ pub struct Spelling {
     pub key: fn(&mut Reader, &mut String) -> Read,
 }
 
-pub static JSON: Spelling =
-    Spelling { json: true, tuples: false, quotes: "\"", string: |r, out| r.json_string(false, out), key: |r, out| r.json_string(false, out) };
+pub static JSON: Spelling = Spelling {
+    json: true,
+    tuples: false,
+    quotes: "\"",
+    string: |r, out| r.json_string(false, out),
+    key: |r, out| r.json_string(false, out),
+};
 
 /// As others read it: control characters have to be escaped.
-pub static STRICT: Spelling = Spelling { string: |r, out| r.json_string(true, out), key: |r, out| r.json_string(true, out), ..JSON };
+pub static STRICT: Spelling =
+    Spelling { string: |r, out| r.json_string(true, out), key: |r, out| r.json_string(true, out), ..JSON };
 
 // The steps of a value; 0: it begins.
 /// An array or object has begun.
@@ -33,7 +40,8 @@ const COLON: u8 = 4;
 const AFTER: u8 = 5;
 
 impl Reader<'_> {
-    /// A value, written to `out` as it comes. `close`: ends it, too, wherever it stands outside of strings, and is taken.
+    /// A value, written to `out` as it comes. `close`: ends it, too, wherever it stands outside of strings, and is
+    /// taken.
     pub fn value(&mut self, spelling: &Spelling, close: Option<&str>, out: &mut String) -> Read {
         self.steps(&mut |r, step| {
             let before = r.at;
@@ -152,8 +160,8 @@ impl Reader<'_> {
         })
     }
 
-    /// An escape of JSON. Others, which models write all the same, are mended unless it is to be strict: JavaScript's quote, a backslash that stands for
-    /// itself, half a pair of surrogates.
+    /// An escape of JSON. Others, which models write all the same, are mended unless it is to be strict: JavaScript's
+    /// quote, a backslash that stands for itself, half a pair of surrogates.
     fn json_escape(&mut self, strict: bool, out: &mut String) -> Read {
         let escape = self.rest();
         let kind = escape[1..].chars().next().ok_or(Stop::More)?;
@@ -196,7 +204,11 @@ impl Reader<'_> {
                     return Err(Stop::More);
                 }
                 let low = if low.starts_with("\\u") { code(low)? } else { None };
-                if low.is_some_and(|low| (0xDC00..=0xDFFF).contains(&low)) { (&escape[..12], 12) } else { ("\\ufffd", 6) }
+                if low.is_some_and(|low| (0xDC00..=0xDFFF).contains(&low)) {
+                    (&escape[..12], 12)
+                } else {
+                    ("\\ufffd", 6)
+                }
             }
             Some(0xDC00..=0xDFFF) => ("\\ufffd", 6),
             Some(_) => (&escape[..6], 6),
@@ -206,8 +218,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A string in one of these quotes, written as one of JSON as it comes. `character`: the next one, none where what stands for it means nothing.
-    pub fn quoted(&mut self, quotes: &[&str], character: fn(&mut Self) -> Read<Option<char>>, out: &mut String) -> Read {
+    /// A string in one of these quotes, written as one of JSON as it comes. `character`: the next one, none where what
+    /// stands for it means nothing.
+    pub fn quoted(
+        &mut self,
+        quotes: &[&str],
+        character: fn(&mut Self) -> Read<Option<char>>,
+        out: &mut String,
+    ) -> Read {
         self.steps(&mut |r, step| {
             if step == 0 {
                 let quote = r.eat_any(quotes)?.ok_or(Stop::No)?;
@@ -220,7 +238,12 @@ impl Reader<'_> {
     }
 
     /// The rest of a string, up to and with `close`, or up to the end of the text; in a step, whose place it keeps.
-    pub fn characters(&mut self, close: Option<&str>, character: fn(&mut Self) -> Read<Option<char>>, out: &mut String) -> Read {
+    pub fn characters(
+        &mut self,
+        close: Option<&str>,
+        character: fn(&mut Self) -> Read<Option<char>>,
+        out: &mut String,
+    ) -> Read {
         loop {
             self.keep();
             if close.map_or(Ok(self.done && self.rest().is_empty()), |close| self.eat(close))? {

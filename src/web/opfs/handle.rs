@@ -5,8 +5,8 @@ use js_sys::Promise;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{
-    Blob, FileSystemDirectoryHandle, FileSystemFileHandle, FileSystemGetDirectoryOptions, FileSystemGetFileOptions, FileSystemReadWriteOptions,
-    FileSystemSyncAccessHandle,
+    Blob, FileSystemDirectoryHandle, FileSystemFileHandle, FileSystemGetDirectoryOptions, FileSystemGetFileOptions,
+    FileSystemReadWriteOptions, FileSystemSyncAccessHandle,
 };
 
 use crate::base::js;
@@ -16,13 +16,21 @@ use crate::web::errors::{from_js, name_of};
 /// What the browser's calls give.
 pub(in crate::web) type JsResult<T = JsValue> = std::result::Result<T, JsValue>;
 
-pub(in crate::web) async fn directory(parent: &FileSystemDirectoryHandle, name: &str, create: bool) -> JsResult<FileSystemDirectoryHandle> {
+pub(in crate::web) async fn directory(
+    parent: &FileSystemDirectoryHandle,
+    name: &str,
+    create: bool,
+) -> JsResult<FileSystemDirectoryHandle> {
     let options = FileSystemGetDirectoryOptions::new();
     options.set_create(create);
     JsFuture::from(parent.get_directory_handle_with_options(name, &options)).await?.dyn_into()
 }
 
-pub(in crate::web) async fn file(parent: &FileSystemDirectoryHandle, name: &str, create: bool) -> JsResult<FileSystemFileHandle> {
+pub(in crate::web) async fn file(
+    parent: &FileSystemDirectoryHandle,
+    name: &str,
+    create: bool,
+) -> JsResult<FileSystemFileHandle> {
     let options = FileSystemGetFileOptions::new();
     options.set_create(create);
     JsFuture::from(parent.get_file_handle_with_options(name, &options)).await?.dyn_into()
@@ -47,9 +55,9 @@ pub(super) async fn names(dir: &FileSystemDirectoryHandle) -> JsResult<Vec<Strin
 /// What removing said: what is not there is as good as removed.
 pub(super) fn removed(what: &str, result: JsResult) -> Result<()> {
     match result {
-        Err(e) if name_of(&e) == "NoModificationAllowedError" => {
-            Err(Error::storage(format!("{what} of a stored model is in use by another engine or tab; close it and try again")))
-        }
+        Err(e) if name_of(&e) == "NoModificationAllowedError" => Err(Error::storage(format!(
+            "{what} of a stored model is in use by another engine or tab; close it and try again"
+        ))),
         Err(e) if name_of(&e) != "NotFoundError" => Err(from_js(&e, ErrorKind::Storage, "private file system")),
         _ => Ok(()),
     }

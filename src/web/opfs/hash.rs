@@ -1,4 +1,5 @@
-//! SHA-256 by the browser, which has it in the processor's own instructions and beside this thread; in wasm it is several times slower.
+//! SHA-256 by the browser, which has it in the processor's own instructions and beside this thread; in wasm it is
+//! several times slower.
 
 use futures_util::future::LocalBoxFuture;
 use js_sys::Uint8Array;
@@ -34,7 +35,11 @@ impl Hasher for Browser {
         if let Some(more) = &mut self.more {
             return more.update(bytes);
         }
-        match u32::try_from(bytes.len()).ok().and_then(|n| self.length.checked_add(n)).filter(|end| *end <= self.bytes.length()) {
+        match u32::try_from(bytes.len())
+            .ok()
+            .and_then(|n| self.length.checked_add(n))
+            .filter(|end| *end <= self.bytes.length())
+        {
             Some(end) => {
                 self.bytes.subarray(self.length, end).copy_from(bytes);
                 self.length = end;

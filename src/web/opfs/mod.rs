@@ -1,7 +1,8 @@
 //! The origin's private file system: `millrace/<id>/NAME` for each file.
 //!
-//! Files are written through synchronous access handles, which only Workers have. Reading uses them too where they can be
-//! shared (`mode: "read-only"`); elsewhere a handle would lock out all other readers, and the shards are read as blobs.
+//! Files are written through synchronous access handles, which only Workers have. Reading uses them too where they can
+//! be shared (`mode: "read-only"`); elsewhere a handle would lock out all other readers, and the shards are read as
+//! blobs.
 
 mod handle;
 mod hash;
@@ -79,10 +80,13 @@ impl Opfs {
         if !lock::available() {
             return Err(missing("Web Locks"));
         }
-        if !js::path(&js_sys::global(), &["FileSystemFileHandle", "prototype", "createSyncAccessHandle"]).is_function() {
+        if !js::path(&js_sys::global(), &["FileSystemFileHandle", "prototype", "createSyncAccessHandle"]).is_function()
+        {
             return Err(missing("synchronous file access"));
         }
-        let closed = |e: JsValue| from_js(&e, ErrorKind::Storage, "the browser keeps its private file system closed, as in private windows");
+        let closed = |e: JsValue| {
+            from_js(&e, ErrorKind::Storage, "the browser keeps its private file system closed, as in private windows")
+        };
         let root = js::call_async(&storage, "getDirectory", &[]).await.map_err(closed)?;
         let root: FileSystemDirectoryHandle = root.dyn_into().map_err(closed)?;
         let dir = directory(&root, folder, true).await.map_err(closed)?;
@@ -105,7 +109,8 @@ impl Opfs {
         directory(&self.dir, id, false).await.ok()
     }
 
-    /// Bytes that can still be written, where the browser says so. Chrome tells no more than 10 GiB, so as not to tell how large the disk is.
+    /// Bytes that can still be written, where the browser says so. Chrome tells no more than 10 GiB, so as not to tell
+    /// how large the disk is.
     async fn estimate(&self) -> Option<u64> {
         let storage = js::path(&js_sys::global(), &["navigator", "storage"]);
         let estimate = js::call_async(&storage, "estimate", &[]).await.ok()?;
@@ -147,7 +152,9 @@ impl Medium for Opfs {
         Box::pin(async move {
             let Some(dir) = self.folder(folder).await else { return Ok(Vec::new()) };
             // A file may go while it is looked at: then it is not there.
-            let length = async |name: String| Some((blob(&file(&dir, &name, false).await.ok()?).await.ok()?.size() as u64, name));
+            let length = async |name: String| {
+                Some((blob(&file(&dir, &name, false).await.ok()?).await.ok()?.size() as u64, name))
+            };
             let lengths = iter(names(&dir).await.map_err(failed)?).map(length).buffered(AT_ONCE);
             Ok(lengths.filter_map(ready).map(|(length, name)| (name, length)).collect().await)
         })
@@ -163,7 +170,9 @@ impl Medium for Opfs {
     fn create<'a>(&'a self, folder: &'a str, name: &'a str, keep: u64) -> Work<'a, Box<dyn Out>> {
         Box::pin(async move {
             let failed = |e: JsValue| match name_of(&e).as_str() {
-                "NoModificationAllowedError" => Error::storage(format!("{name} of a stored model is in use by another engine or tab; close it and try again")),
+                "NoModificationAllowedError" => Error::storage(format!(
+                    "{name} of a stored model is in use by another engine or tab; close it and try again"
+                )),
                 "QuotaExceededError" => full(name, None, None),
                 _ => failed(e),
             };
@@ -198,7 +207,9 @@ impl Medium for Opfs {
     }
 
     fn try_lock<'a>(&'a self, folder: &'a str) -> Work<'a, Option<Lock>> {
-        Box::pin(async move { Ok(lock::acquire(&self.lock_name(folder), Otherwise::Leave).await?.map(|lock| Box::new(lock) as Lock)) })
+        Box::pin(async move {
+            Ok(lock::acquire(&self.lock_name(folder), Otherwise::Leave).await?.map(|lock| Box::new(lock) as Lock))
+        })
     }
 
     fn available(&self) -> LocalBoxFuture<'_, Option<u64>> {
@@ -239,7 +250,8 @@ mod tests {
 
     async fn wipe(folder: &str) {
         let storage = js::path(&js_sys::global(), &["navigator", "storage"]);
-        let root: FileSystemDirectoryHandle = js::call_async(&storage, "getDirectory", &[]).await.unwrap().unchecked_into();
+        let root: FileSystemDirectoryHandle =
+            js::call_async(&storage, "getDirectory", &[]).await.unwrap().unchecked_into();
         let all = FileSystemRemoveOptions::new();
         all.set_recursive(true);
         let _ = JsFuture::from(root.remove_entry_with_options(folder, &all)).await;

@@ -1,5 +1,5 @@
-//! Reading beside this thread: a Worker of its own reads stored files, so that the disk works while weights are repacked and handed to the GPU.
-//! Where it cannot be started, or cannot open a file, files are read here.
+//! Reading beside this thread: a Worker of its own reads stored files, so that the disk works while weights are
+//! repacked and handed to the GPU. Where it cannot be started, or cannot open a file, files are read here.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -71,12 +71,25 @@ impl Reader {
         worker.set_onerror(Some(failed.as_ref().unchecked_ref()));
         worker.set_onmessageerror(Some(failed.as_ref().unchecked_ref()));
         let closures = [answered, failed];
-        Ok(Self { worker, open: HashSet::new(), waiting: HashMap::new(), next: 0, spare: Vec::new(), reads: 0, answers: 0, _closures: closures })
+        Ok(Self {
+            worker,
+            open: HashSet::new(),
+            waiting: HashMap::new(),
+            next: 0,
+            spare: Vec::new(),
+            reads: 0,
+            answers: 0,
+            _closures: closures,
+        })
     }
 
     fn open(&mut self, file: &Beside) -> JsResult<()> {
         if self.open.insert(file.number) {
-            self.worker.post_message(&js::object(&[("open", file.number.into()), ("handle", (&file.file).into()), ("length", file.length.into())]))?;
+            self.worker.post_message(&js::object(&[
+                ("open", file.number.into()),
+                ("handle", (&file.file).into()),
+                ("length", file.length.into()),
+            ]))?;
         }
         Ok(())
     }
@@ -87,7 +100,12 @@ impl Reader {
         let buffer = spare.unwrap_or_else(|| ArrayBuffer::new(len.max(BUFFER) as u32));
         let (sender, receiver) = oneshot::channel();
         self.next += 1;
-        let message = [("read", file.number.into()), ("id", self.next.into()), ("at", (offset as f64).into()), ("length", (len as u32).into())];
+        let message = [
+            ("read", file.number.into()),
+            ("id", self.next.into()),
+            ("at", (offset as f64).into()),
+            ("length", (len as u32).into()),
+        ];
         let message = js::object(&[&message[..], &[("buffer", buffer.clone().into())]].concat());
         self.worker.post_message_with_transfer(&message, &js_sys::Array::of1(&buffer))?;
         self.waiting.insert(self.next, sender);
@@ -112,7 +130,9 @@ fn with_reader<T>(work: impl FnOnce(&mut Reader) -> JsResult<T>) -> Option<T> {
 
 /// From now on all is read here.
 fn give_up(why: &str) {
-    log::warn(&format!("the Worker that reads stored files {why}: the engine's own reads them, and loading takes longer"));
+    log::warn(&format!(
+        "the Worker that reads stored files {why}: the engine's own reads them, and loading takes longer"
+    ));
     START.set(None);
     READER.set(None);
 }
@@ -127,7 +147,9 @@ fn answered(event: &JsValue) {
     });
     let buffer = js::get(&data, "buffer").dyn_into::<ArrayBuffer>().ok();
     // The reading future may have been dropped.
-    let _ = sender.map(|sender| sender.send(buffer.map(|buffer| Uint8Array::new_with_byte_offset_and_length(&buffer, 0, number("length")))));
+    let _ = sender.map(|sender| {
+        sender.send(buffer.map(|buffer| Uint8Array::new_with_byte_offset_and_length(&buffer, 0, number("length"))))
+    });
 }
 
 /// A file that may be read beside this thread.
@@ -157,7 +179,10 @@ impl Beside {
         let bytes = with_reader(|reader| reader.ask(self, offset, len))?.await.ok()??;
         let read = bytes.to_vec();
         READER.with_borrow_mut(|reader| {
-            if let Some(reader) = reader.as_mut().filter(|reader| reader.spare.len() < SPARE && bytes.buffer().byte_length() as usize == BUFFER) {
+            if let Some(reader) = reader
+                .as_mut()
+                .filter(|reader| reader.spare.len() < SPARE && bytes.buffer().byte_length() as usize == BUFFER)
+            {
                 reader.spare.push(bytes.buffer());
             }
         });
@@ -178,7 +203,8 @@ impl Drop for Beside {
     }
 }
 
-/// Ends the Worker, and with it its handles and memory, once nothing was read for a while, or once it does not answer any more.
+/// Ends the Worker, and with it its handles and memory, once nothing was read for a while, or once it does not answer
+/// any more.
 async fn end_when_idle() {
     let state = || READER.with_borrow(|reader| reader.as_ref().map(|r| (r.reads, r.answers, r.waiting.is_empty())));
     let mut silent = 0;

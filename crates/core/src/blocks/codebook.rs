@@ -1,6 +1,6 @@
-//! Types that only files have, in super-blocks of 256 values that are a factor times a small scale, one for each 16, times a number: those whose
-//! numbers a codebook has (IQ1, IQ2, IQ3), and the ternary ones. No product of the three is rounded, so that what has room for factor, scales and
-//! numbers loses nothing.
+//! Types that only files have, in super-blocks of 256 values that are a factor times a small scale, one for each 16,
+//! times a number: those whose numbers a codebook has (IQ1, IQ2, IQ3), and the ternary ones. No product of the three is
+//! rounded, so that what has room for factor, scales and numbers loses nothing.
 
 use half::f16;
 
@@ -20,8 +20,8 @@ impl Group {
     }
 }
 
-/// A codebook: rows of numbers, each row's digits being numbers of `digits`. Read as a number whose first digit counts least, row after row is
-/// larger: the file has the differences, divided by `step`.
+/// A codebook: rows of numbers, each row's digits being numbers of `digits`. Read as a number whose first digit counts
+/// least, row after row is larger: the file has the differences, divided by `step`.
 struct Book {
     digits: &'static [i8],
     rows: usize,
@@ -31,7 +31,8 @@ struct Book {
 /// The differences of all books. Written by scripts/oracle/fixtures/quants.py.
 static DIFFERENCES: &[u8] = include_bytes!("codebooks.bin");
 
-/// In the order of [`DIFFERENCES`]: of IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS (halved), IQ3_S, and of both IQ1 (8 times as much).
+/// In the order of [`DIFFERENCES`]: of IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS (halved), IQ3_S, and of both IQ1 (8 times as
+/// much).
 const BOOKS: [Book; 6] = [
     Book { digits: &[8, 25, 43], rows: 256, step: 2 },
     Book { digits: &[8, 25, 43], rows: 512, step: 2 },
@@ -63,7 +64,8 @@ pub const fn reads(dtype: DType) -> bool {
     room(dtype).is_some() || matches!(dtype, DType::IQ2_S | DType::IQ2_XS | DType::IQ2_XXS)
 }
 
-/// The type that has room for all that a type of [`groups`] says. The numbers of IQ2 are larger than those of any with scales for 16.
+/// The type that has room for all that a type of [`groups`] says. The numbers of IQ2 are larger than those of any with
+/// scales for 16.
 pub const fn room(dtype: DType) -> Option<WeightType> {
     match dtype {
         DType::TQ1_0 | DType::TQ2_0 => Some(WeightType::Q2_0),
@@ -81,7 +83,9 @@ pub fn transcode(kind: WeightType, dtype: DType, raw: &[u8]) -> Option<Packed> {
     groups(dtype, raw, &mut |Group { factor, scales: of_sixteen, numbers }| {
         // Four bytes of a word, each put together of some numbers' bits.
         let word = |byte: &dyn Fn(usize) -> u8| u32::from_le_bytes([0, 1, 2, 3].map(byte));
-        let pairs = |of: &dyn Fn(i8) -> u8, n: usize| word(&|k| (0..4).fold(0, |byte, i| byte | of(numbers[16 * n + 4 * i + k]) << (2 * i)));
+        let pairs = |of: &dyn Fn(i8) -> u8, n: usize| {
+            word(&|k| (0..4).fold(0, |byte, i| byte | of(numbers[16 * n + 4 * i + k]) << (2 * i)))
+        };
         if kind == WeightType::Q2_0 {
             words(16, &|n| pairs(&|number| (number + 1) as u8, n));
             scales.extend([f16::from_f32(factor).to_le_bytes(); 4].as_flattened());
@@ -132,7 +136,8 @@ fn nibble(bytes: &[u8], i: usize) -> usize {
     usize::from(bytes[i / 2] >> (i % 2 * 4) & 15)
 }
 
-/// 32 rows of eight numbers. `row(l)`: the numbers, and a bit for each that is negative; `scale(g)`: of the g-th 16 numbers.
+/// 32 rows of eight numbers. `row(l)`: the numbers, and a bit for each that is negative; `scale(g)`: of the g-th 16
+/// numbers.
 fn group(factor: f32, scale: impl Fn(usize) -> usize, row: impl Fn(usize) -> ([i8; 8], u8)) -> Group {
     let mut numbers = [0; 256];
     for (l, numbers) in numbers.as_chunks_mut::<8>().0.iter_mut().enumerate() {
@@ -183,20 +188,32 @@ fn iq2_xs(block: &[u8], book: &[[i8; 8]]) -> Group {
 /// d, 32 low bytes of rows' numbers, 32 bytes of signs, the numbers' high pairs of bits, a scale for each 16 values.
 fn iq2_s(block: &[u8], book: &[[i8; 8]]) -> Group {
     let high = |l: usize| usize::from(block[66 + l / 4] >> (l % 4 * 2) & 3) << 8;
-    group(half(u16_at(block, 0)) / 8.0, |g| 2 * nibble(&block[74..], g) + 1, |l| (book[usize::from(block[2 + l]) | high(l)], block[34 + l]))
+    group(
+        half(u16_at(block, 0)) / 8.0,
+        |g| 2 * nibble(&block[74..], g) + 1,
+        |l| (book[usize::from(block[2 + l]) | high(l)], block[34 + l]),
+    )
 }
 
 /// d, 64 rows' numbers, then signs and a scale for each 32 values.
 fn iq3_xxs(block: &[u8], book: &[[i8; 8]]) -> Group {
     let word = |of: usize| signs_and_scale(block, 66 + 4 * of);
     let row = |i: usize| book[usize::from(block[2 + i])];
-    group(half(u16_at(block, 0)) / 2.0, |g| 2 * (word(g / 2) >> 28) as usize + 1, |l| (joined(row(2 * l), row(2 * l + 1)), eight(word(l / 4) >> (l % 4 * 7))))
+    group(
+        half(u16_at(block, 0)) / 2.0,
+        |g| 2 * (word(g / 2) >> 28) as usize + 1,
+        |l| (joined(row(2 * l), row(2 * l + 1)), eight(word(l / 4) >> (l % 4 * 7))),
+    )
 }
 
 /// d, 64 low bytes of rows' numbers, their high bits, 32 bytes of signs, a scale for each 32 values.
 fn iq3_s(block: &[u8], book: &[[i8; 8]]) -> Group {
     let row = |i: usize| book[usize::from(block[2 + i]) | usize::from(block[66 + i / 8] >> (i % 8) & 1) << 8];
-    group(half(u16_at(block, 0)), |g| 2 * nibble(&block[106..], g / 2) + 1, |l| (joined(row(2 * l), row(2 * l + 1)), block[74 + l]))
+    group(
+        half(u16_at(block, 0)),
+        |g| 2 * nibble(&block[106..], g / 2) + 1,
+        |l| (joined(row(2 * l), row(2 * l + 1)), block[74 + l]),
+    )
 }
 
 /// A row of either IQ1: all numbers are an eighth larger, or smaller.
@@ -204,7 +221,8 @@ fn shifted(row: [i8; 8], smaller: bool) -> ([i8; 8], u8) {
     (row.map(|n| n + if smaller { -1 } else { 1 }), 0)
 }
 
-/// d, 32 low bytes of rows' numbers; for each 32 values four times the numbers' high bits, a 3-bit scale, and whether they are smaller.
+/// d, 32 low bytes of rows' numbers; for each 32 values four times the numbers' high bits, a 3-bit scale, and whether
+/// they are smaller.
 fn iq1_s(block: &[u8], book: &[[i8; 8]]) -> Group {
     let high = |of: usize| usize::from(u16_at(block, 34 + 2 * of));
     group(
@@ -214,8 +232,8 @@ fn iq1_s(block: &[u8], book: &[[i8; 8]]) -> Group {
     )
 }
 
-/// 32 low bytes of rows' numbers; a nibble for each row of the number's high bits and whether they are smaller; four times four 3-bit scales and
-/// a quarter of d.
+/// 32 low bytes of rows' numbers; a nibble for each row of the number's high bits and whether they are smaller; four
+/// times four 3-bit scales and a quarter of d.
 fn iq1_m(block: &[u8], book: &[[i8; 8]]) -> Group {
     let scales = |i: usize| u16_at(block, 48 + 2 * i);
     let d = (0..4).fold(0, |d, i| d | scales(i) >> 12 << (4 * i));
@@ -227,8 +245,8 @@ fn iq1_m(block: &[u8], book: &[[i8; 8]]) -> Group {
     )
 }
 
-/// Numbers 0 to 2, one too large: 48 bytes of five and 4 of four, then d. A byte is the fraction of 256 that its digits in base 3 make, the first
-/// ones of 32 bytes, of 16, and of 4 following each other.
+/// Numbers 0 to 2, one too large: 48 bytes of five and 4 of four, then d. A byte is the fraction of 256 that its digits
+/// in base 3 make, the first ones of 32 bytes, of 16, and of 4 following each other.
 fn tq1_0(block: &[u8], _: &[[i8; 8]]) -> Group {
     let number = |i: usize| {
         let (byte, digit) = match i {
@@ -242,7 +260,8 @@ fn tq1_0(block: &[u8], _: &[[i8; 8]]) -> Group {
     Group { factor: half(u16_at(block, 52)), scales: [1; 16], numbers: std::array::from_fn(number) }
 }
 
-/// Numbers of 2 bits, one too large, then d. Two halves of 128: bits 2n and 2n + 1 of a half's byte l are number 32n + l.
+/// Numbers of 2 bits, one too large, then d. Two halves of 128: bits 2n and 2n + 1 of a half's byte l are number 32n +
+/// l.
 fn tq2_0(block: &[u8], _: &[[i8; 8]]) -> Group {
     let number = |i: usize| (block[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) as i8 - 1;
     Group { factor: half(u16_at(block, 64)), scales: [1; 16], numbers: std::array::from_fn(number) }

@@ -1,7 +1,8 @@
-//! Decodes weights as `shaders/common/weight_*.wgsl` do, and says how they lie: this is the one description of the layouts.
+//! Decodes weights as `shaders/common/weight_*.wgsl` do, and says how they lie: this is the one description of the
+//! layouts.
 //!
-//! A weight is a matrix (N, K), row-major, in blocks of 32 along K: block b = row * ceil(K / 32) + k / 32, rows padded with
-//! zeros. Its buffers are `wq`, vec4 of u32 on the GPU, and, for quantized types, `ws`:
+//! A weight is a matrix (N, K), row-major, in blocks of 32 along K: block b = row * ceil(K / 32) + k / 32, rows padded
+//! with zeros. Its buffers are `wq`, vec4 of u32 on the GPU, and, for quantized types, `ws`:
 //!
 //! | type | words of `wq` a block | content |
 //! |---|---|---|
@@ -21,18 +22,19 @@
 //! | q5_k | 5 | eight blocks together: 32 words of nibbles, then 8 of fifth bits |
 //! | q6_k | 6 | eight blocks together: 32 words of nibbles, then 16 of high bits |
 //!
-//! `ws` of q8_0 and q4_0 holds the f16 scale of each block, two a word: block b is half b & 1 (0 is the low one) of word b >> 1. That of
-//! mxfp4 holds the exponent of each block, four a word; those of iq4_nl, q2_0 and q1_0 a half for each one, two and four blocks; that of q4_1 two
-//! halves, what is multiplied and what is added. That of the others is in their shaders (weight_q5_0, weight_q5_1, weight_q2_k,
-//! scales_k, scales_16, weight_iq4_xs).
+//! `ws` of q8_0 and q4_0 holds the f16 scale of each block, two a word: block b is half b & 1 (0 is the low one) of
+//! word b >> 1. That of mxfp4 holds the exponent of each block, four a word; those of iq4_nl, q2_0 and q1_0 a half for
+//! each one, two and four blocks; that of q4_1 two halves, what is multiplied and what is added. That of the others is
+//! in their shaders (weight_q5_0, weight_q5_1, weight_q2_k, scales_k, scales_16, weight_iq4_xs).
 
 use half::f16;
 
 pub use super::BLOCK;
 
-/// Twice the values of 4-bit floats (a sign, two bits of exponent, one of mantissa), in the order in which the kernels number them: value u is
-/// (u & 7) + 7 m + 12 b - 13, where b is the highest bit of u and m says whether of its lowest bit's opposite, its next one, and b's opposite most
-/// are set. That is a third of the work that the file's order takes. Zero is there twice.
+/// Twice the values of 4-bit floats (a sign, two bits of exponent, one of mantissa), in the order in which the kernels
+/// number them: value u is (u & 7) + 7 m + 12 b - 13, where b is the highest bit of u and m says whether of its lowest
+/// bit's opposite, its next one, and b's opposite most are set. That is a third of the work that the file's order
+/// takes. Zero is there twice.
 pub const E2M1: [i8; 16] = [-6, -12, -4, -3, -2, -8, 0, 1, -1, 0, 8, 2, 3, 4, 12, 6];
 
 /// The sixteen values of IQ4_NL and IQ4_XS.
@@ -83,15 +85,24 @@ pub fn decode_quantized(weight: &str, wq: &[u32], ws: &[u32], b: usize) -> Quant
         "iq4_xs" => {
             let (head, low) = (ws[group * 2], ws[group * 2 + 1] >> (4 * j) & 15);
             let six = (low | (head >> (16 + 2 * j) & 3) << 4) as i32 - 32;
-            one(std::array::from_fn(|i| NON_LINEAR[usize::from(nibble(&wq[b * 4..], i))]), f16::from_bits(head as u16).to_f32() * six as f32)
+            one(
+                std::array::from_fn(|i| NON_LINEAR[usize::from(nibble(&wq[b * 4..], i))]),
+                f16::from_bits(head as u16).to_f32() * six as f32,
+            )
         }
         "q4_1" => {
             let added = half_scale(ws, 2 * b + 1);
-            Quantized { mins: [-added; 2], ..one(std::array::from_fn(|i| nibble(&wq[b * 4..], i) as i8), half_scale(ws, 2 * b)) }
+            Quantized {
+                mins: [-added; 2],
+                ..one(std::array::from_fn(|i| nibble(&wq[b * 4..], i) as i8), half_scale(ws, 2 * b))
+            }
         }
         "q5_1" => {
             let (bits, added) = (ws[b * 2 + 1], half_scale(ws, 4 * b + 1));
-            Quantized { mins: [-added; 2], ..one(std::array::from_fn(|i| (nibble(&wq[b * 4..], i) | fifth(bits, i)) as i8), half_scale(ws, 4 * b)) }
+            Quantized {
+                mins: [-added; 2],
+                ..one(std::array::from_fn(|i| (nibble(&wq[b * 4..], i) | fifth(bits, i)) as i8), half_scale(ws, 4 * b))
+            }
         }
         "q2_k" => {
             let s = &ws[group * 5..][..5];
@@ -108,7 +119,10 @@ pub fn decode_quantized(weight: &str, wq: &[u32], ws: &[u32], b: usize) -> Quant
         }
         "q5_0" => {
             let bits = ws[b * 2 + 1];
-            one(std::array::from_fn(|i| (nibble(&wq[b * 4..], i) | fifth(bits, i)) as i8 - 16), f32::from_bits(ws[b * 2]))
+            one(
+                std::array::from_fn(|i| (nibble(&wq[b * 4..], i) | fifth(bits, i)) as i8 - 16),
+                f32::from_bits(ws[b * 2]),
+            )
         }
         "q4_k" | "q5_k" => {
             let s = &ws[group * 4..][..4];
@@ -125,7 +139,8 @@ pub fn decode_quantized(weight: &str, wq: &[u32], ws: &[u32], b: usize) -> Quant
         }
         "q6_k" => {
             let words = &wq[group * 48..][..48];
-            let ints = std::array::from_fn(|i| (nibble(&words[j * 4..], i) | pair(&words[32 + j * 2..], i) << 4) as i8 - 32);
+            let ints =
+                std::array::from_fn(|i| (nibble(&words[j * 4..], i) | pair(&words[32 + j * 2..], i) << 4) as i8 - 32);
             Quantized { ints, scales: sixteenths(ws, b), mins: [0.0; 2] }
         }
         _ => panic!("weights of type {weight} are not quantized"),

@@ -1,7 +1,8 @@
 //! From a checkpoint's blocks to f32, for the types that kernels read and for those that only files have.
 //!
-//! What kernels read is repacked and decoded as they do. Each function for another type names the layout of its block in bytes and does the float
-//! operations of Python's gguf package in its order. Both give that package's bits. The layouts are ggml's `block_*`.
+//! What kernels read is repacked and decoded as they do. Each function for another type names the layout of its block
+//! in bytes and does the float operations of Python's gguf package in its order. Both give that package's bits. The
+//! layouts are ggml's `block_*`.
 
 use half::{bf16, f16};
 
@@ -19,7 +20,11 @@ pub const fn dequantizes(dtype: DType) -> bool {
 /// [`crate::ErrorKind::UnsupportedModel`].
 pub fn dequantize(dtype: DType, raw: &[u8], out: &mut Vec<f32>) -> Result<()> {
     if !(raw.len() as u64).is_multiple_of(dtype.block_bytes()) {
-        return Err(Error::internal(format!("decoding {} bytes as blocks of {dtype}, which have {}", raw.len(), dtype.block_bytes())));
+        return Err(Error::internal(format!(
+            "decoding {} bytes as blocks of {dtype}, which have {}",
+            raw.len(),
+            dtype.block_bytes()
+        )));
     }
     match dtype {
         DType::F32 => each(raw, out, |bytes: &[u8; 4]| [f32::from_le_bytes(*bytes)]),
@@ -28,7 +33,9 @@ pub fn dequantize(dtype: DType, raw: &[u8], out: &mut Vec<f32>) -> Result<()> {
         DType::NVFP4 => each(raw, out, nvfp4),
         other if codebook::groups(other, raw, &mut |group| out.extend(group.values())) => {}
         other => {
-            let Some(kind) = WeightType::native(other) else { return Err(unsupported(&format!("weights of type {other}"))) };
+            let Some(kind) = WeightType::native(other) else {
+                return Err(unsupported(&format!("weights of type {other}")));
+            };
             let values = raw.len() / other.block_bytes() as usize * other.block_len() as usize;
             out.append(&mut unpack(kind, &repack(kind, raw, 1, values)?, 1, values)?);
         }
@@ -47,8 +54,8 @@ fn each<const B: usize, const L: usize>(raw: &[u8], out: &mut Vec<f32>, decode: 
     }
 }
 
-/// Four 8-bit scales, floats of four bits of exponent and three of mantissa without a sign, then for each 16 values 8 bytes of nibbles that number
-/// 4-bit floats.
+/// Four 8-bit scales, floats of four bits of exponent and three of mantissa without a sign, then for each 16 values 8
+/// bytes of nibbles that number 4-bit floats.
 fn nvfp4(block: &[u8; 36]) -> [f32; 64] {
     // Half of what it means: numbers are doubled.
     let scale = |byte: u8| {

@@ -6,7 +6,8 @@ macro_rules! dtypes {
     ($($(#[$doc:meta])* $name:ident = $ggml:literal, $text:literal, $len:literal, $bytes:literal;)*) => {
         /// How the values of a tensor are stored. Quantized types come in blocks that share scales.
         ///
-        /// Types that only safetensors files use have no GGML number of their own and reuse GGML's name for the same layout.
+        /// Types that only safetensors files use have no GGML number of their own and reuse GGML's name for the same
+        /// layout.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[allow(non_camel_case_types)]
         pub enum DType {

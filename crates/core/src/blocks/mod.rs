@@ -1,8 +1,9 @@
-//! Everything that knows a block's bits: the types of a checkpoint ([`DType`]) and of the GPU ([`WeightType`]), decoding, quantizing, and
-//! repacking from one to the other.
+//! Everything that knows a block's bits: the types of a checkpoint ([`DType`]) and of the GPU ([`WeightType`]),
+//! decoding, quantizing, and repacking from one to the other.
 //!
-//! A matrix on the GPU is `[N, K]`, row-major, cut along K into blocks of 32 that are numbered `row * KB + kb`, `KB = ceil(K / 32)`; short rows
-//! are padded with zeros. Quants and scales live in arrays of their own (`wq`, `ws`), since GGUF's blocks are misaligned for a GPU.
+//! A matrix on the GPU is `[N, K]`, row-major, cut along K into blocks of 32 that are numbered `row * KB + kb`,
+//! `KB = ceil(K / 32)`; short rows are padded with zeros. Quants and scales live in arrays of their own (`wq`, `ws`),
+//! since GGUF's blocks are misaligned for a GPU.
 
 mod codebook;
 pub mod decode;

@@ -1,7 +1,8 @@
 //! From f32 to GGUF's blocks of the types that kernels read.
 //!
-//! Q8_0, Q4_0 and Q5_0 are what ggml and Python's gguf package make of the same values. The k-quants are searched for: scales that make the
-//! weighted squared error small, not those of the range alone. Values too large for a half as the scale saturate; those too small become zero.
+//! Q8_0, Q4_0 and Q5_0 are what ggml and Python's gguf package make of the same values. The k-quants are searched for:
+//! scales that make the weighted squared error small, not those of the range alone. Values too large for a half as the
+//! scale saturate; those too small become zero.
 
 use half::{bf16, f16};
 
@@ -17,8 +18,8 @@ const ROUND: f32 = 12_582_912.0;
 /// What halves above 65504 round to infinity from.
 const TOO_LARGE: f32 = 65_520.0;
 
-/// Appends `values`, whole groups of [`WeightType::group`], to `out` as GGUF's blocks of the type. A value that is not finite is
-/// [`crate::ErrorKind::BadModel`].
+/// Appends `values`, whole groups of [`WeightType::group`], to `out` as GGUF's blocks of the type. A value that is not
+/// finite is [`crate::ErrorKind::BadModel`].
 pub fn quantize(kind: WeightType, values: &[f32], out: &mut Vec<u8>) -> Result<()> {
     if !values.len().is_multiple_of(kind.group()) {
         return Err(Error::internal(format!("{} values are not whole groups of {}", values.len(), kind.axis())));
@@ -141,8 +142,8 @@ fn q5_0(values: &[f32; BLOCK]) -> [u8; 22] {
     out
 }
 
-/// The values times a power of two that brings the largest magnitude into [1, 2), and the inverse of that power. `None` where they are so small
-/// that every scale is zero as a half.
+/// The values times a power of two that brings the largest magnitude into [1, 2), and the inverse of that power. `None`
+/// where they are so small that every scale is zero as a half.
 fn normalized(values: &[f32; SUPER]) -> Option<([f32; SUPER], f32)> {
     let most = largest(values);
     if most < 1e-12 {
@@ -174,16 +175,17 @@ struct WithMins {
     numbers: [[u8; BLOCK]; 8],
 }
 
-/// Scale and min of 32 values for numbers from 0 to `most`: value = scale * number - min, and min is not negative. Each of `grid` spreads the
-/// values' range over `most` and so many numbers more. The numbers that this gives have a scale and a min that suit them best, by least squares
-/// with [`weights`]; kept is the pair with the smallest error.
+/// Scale and min of 32 values for numbers from 0 to `most`: value = scale * number - min, and min is not negative. Each
+/// of `grid` spreads the values' range over `most` and so many numbers more. The numbers that this gives have a scale
+/// and a min that suit them best, by least squares with [`weights`]; kept is the pair with the smallest error.
 fn fit(values: &[f32; BLOCK], most: f32, grid: &[f32]) -> (f32, f32) {
     let weights = weights(values);
     let (least, range) = range(values);
     if range < 1e-20 {
         return (0.0, -least);
     }
-    // From the least value on, so that an offset which all values share costs no digits. `base` is zero, seen from there.
+    // From the least value on, so that an offset which all values share costs no digits. `base` is zero, seen from
+    // there.
     let (above, base) = (values.map(|v| v - least), -least);
     let pairs: [f32; BLOCK] = std::array::from_fn(|i| weights[i] * above[i]);
     let (w, wy) = (sum(&weights, |x| x), sum(&pairs, |x| x));
@@ -203,13 +205,15 @@ fn fit(values: &[f32; BLOCK], most: f32, grid: &[f32]) -> (f32, f32) {
         let [mut scales, mut offsets, mut errors] = [[0.0_f32; TRIED]; 3];
         for i in 0..TRIED {
             let determinant = w * wnn[i] - wn[i] * wn[i];
-            let (free, offset) = ((w * wny[i] - wy * wn[i]) / determinant, (wnn[i] * wy - wn[i] * wny[i]) / determinant);
+            let (free, offset) =
+                ((w * wny[i] - wy * wn[i]) / determinant, (wnn[i] * wy - wn[i] * wny[i]) / determinant);
             let bound = (wny[i] - base * wn[i]) / wnn[i];
             // Numbers that are all alike have no line through them, and a min is never below zero.
             let unsolved = determinant <= 1e-6 * w * wnn[i] || offset > base;
             let (scale, offset) = if unsolved { (bound, base) } else { (free, offset) };
             (scales[i], offsets[i]) = (scale, offset);
-            errors[i] = wyy + scale * (scale * wnn[i] + 2.0 * (offset * wn[i] - wny[i])) + offset * (offset * w - 2.0 * wy);
+            errors[i] =
+                wyy + scale * (scale * wnn[i] + 2.0 * (offset * wn[i] - wny[i])) + offset * (offset * w - 2.0 * wy);
         }
         for i in 0..TRIED {
             if scales[i] > 0.0 && errors[i] < best.0 {
@@ -220,8 +224,8 @@ fn fit(values: &[f32; BLOCK], most: f32, grid: &[f32]) -> (f32, f32) {
     (best.1, base - best.2)
 }
 
-/// Scale and min as whole numbers from 0 to 63 of d and dmin: those next to `scale` and `min` that together have the smallest error, since the
-/// rounding of one can make up for that of the other.
+/// Scale and min as whole numbers from 0 to 63 of d and dmin: those next to `scale` and `min` that together have the
+/// smallest error, since the rounding of one can make up for that of the other.
 fn settle(values: &[f32; BLOCK], most: f32, [d, dmin]: [f32; 2], [scale, min]: [f32; 2]) -> (f32, f32) {
     let whole = |x: f32, away: usize| (x.floor() + away as f32).clamp(0.0, 63.0);
     let scales: [f32; TRIED] = std::array::from_fn(|i| whole(scale, i % 2));
@@ -341,7 +345,8 @@ fn q5_k(values: &[f32; SUPER]) -> [u8; 176] {
     out
 }
 
-/// What [`fit`] and [`fit_6`] try, in numbers more than there are. Above zero the outermost values are cut off, below it the outermost numbers unused.
+/// What [`fit`] and [`fit_6`] try, in numbers more than there are. Above zero the outermost values are cut off, below
+/// it the outermost numbers unused.
 const GRID_4: [f32; 16] = grid(-1.2, 0.15);
 const GRID_5: [f32; 16] = grid(-2.0, 0.2);
 const GRID_6: [f32; 16] = grid(-2.0, 0.2);
@@ -356,7 +361,8 @@ const fn grid<const N: usize>(first: f32, step: f32) -> [f32; N] {
     out
 }
 
-/// The scale of 16 values for numbers from -32 to 31, found as in [`fit`]. There is no min, and a value's error counts as its square.
+/// The scale of 16 values for numbers from -32 to 31, found as in [`fit`]. There is no min, and a value's error counts
+/// as its square.
 fn fit_6(values: &[f32; 16]) -> f32 {
     let extreme = extreme(values);
     if extreme.abs() < 1e-20 {

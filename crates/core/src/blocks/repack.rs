@@ -1,4 +1,5 @@
-//! From a checkpoint's bytes to the kernels' layout, and back to values. Bits move a word at a time, four elements or more.
+//! From a checkpoint's bytes to the kernels' layout, and back to values. Bits move a word at a time, four elements or
+//! more.
 
 use half::f16;
 
@@ -37,7 +38,8 @@ pub fn repack(kind: WeightType, raw: &[u8], rows: usize, k: usize) -> Result<Pac
         return Ok(Packed { wq, scales: Vec::new() });
     }
     let blocks = rows * kb;
-    let mut out = Packed { wq: vec![0; blocks * kind.quant_words()], scales: vec![0; kind.scale_len(blocks as u64) as usize] };
+    let mut out =
+        Packed { wq: vec![0; blocks * kind.quant_words()], scales: vec![0; kind.scale_len(blocks as u64) as usize] };
     let (wq, scales) = (&mut out.wq, &mut out.scales);
     match kind {
         WeightType::F32 | WeightType::F16 | WeightType::Bf16 => {}
@@ -51,7 +53,8 @@ pub fn repack(kind: WeightType, raw: &[u8], rows: usize, k: usize) -> Result<Pac
         }),
         WeightType::Mxfp4 => each(raw, wq, scales, |block: &[u8; 17], words: &mut [u32; 4], scale: &mut [u8; 1]| {
             *scale = [block[0]];
-            *words = words_at(block, 1).map(|word| u32::from_le_bytes(word.to_le_bytes().map(|pair| FLOATS[usize::from(pair)])));
+            *words = words_at(block, 1)
+                .map(|word| u32::from_le_bytes(word.to_le_bytes().map(|pair| FLOATS[usize::from(pair)])));
         }),
         WeightType::Q1_0 => each(raw, wq, scales, |block: &[u8; 18], words: &mut [u32; 4], scale: &mut [u8; 2]| {
             *scale = [block[0], block[1]];
@@ -121,7 +124,12 @@ pub fn repack(kind: WeightType, raw: &[u8], rows: usize, k: usize) -> Result<Pac
 }
 
 /// Repacks each block or group of `B` bytes into `W` words and `S` bytes of scales.
-fn each<const B: usize, const W: usize, const S: usize>(raw: &[u8], wq: &mut [u32], scales: &mut [u8], one: impl Fn(&[u8; B], &mut [u32; W], &mut [u8; S])) {
+fn each<const B: usize, const W: usize, const S: usize>(
+    raw: &[u8],
+    wq: &mut [u32],
+    scales: &mut [u8],
+    one: impl Fn(&[u8; B], &mut [u32; W], &mut [u8; S]),
+) {
     let (raw, wq, scales) = (raw.as_chunks().0, wq.as_chunks_mut().0, scales.as_chunks_mut().0);
     for ((block, words), scales) in raw.iter().zip(wq).zip(scales) {
         one(block, words, scales);
@@ -147,7 +155,8 @@ fn bytes<const W: usize, const S: usize>(words: [u32; W]) -> [u8; S] {
 /// Twice the values of 4-bit floats, in the order of files.
 pub(super) const FLOATS_IN_FILES: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
-/// Two nibbles that number 4-bit floats as files do, as [`E2M1`] numbers them. Files tell two zeros apart, which are the same number.
+/// Two nibbles that number 4-bit floats as files do, as [`E2M1`] numbers them. Files tell two zeros apart, which are
+/// the same number.
 const FLOATS: [u8; 256] = {
     let mut numbers = [0; 16];
     let (mut file, mut kernel) = (0, 0);
@@ -185,8 +194,9 @@ fn swap_between(low: &mut u32, high: &mut u32, shift: u32, mask: u32) {
     *low ^= t << shift;
 }
 
-/// The fifth bits of a block, bit e that of element e, as shaders/common/weight_q5_0.wgsl reads them: bit j of byte k belongs to element 4j + k.
-/// That turns the five bits of an element's number by three; each swap exchanges two of them.
+/// The fifth bits of a block, bit e that of element e, as shaders/common/weight_q5_0.wgsl reads them: bit j of byte k
+/// belongs to element 4j + k. That turns the five bits of an element's number by three; each swap exchanges two of
+/// them.
 fn fifth_bits(bits: u32) -> u32 {
     let bits = swap(bits, 7, 0x00aa_00aa);
     let bits = swap(bits, 1, 0x2222_2222);
@@ -194,7 +204,8 @@ fn fifth_bits(bits: u32) -> u32 {
     swap(bits, 3, 0x0a0a_0a0a)
 }
 
-/// The fifth bits of eight blocks, bit b of byte k of word j that of element 4j + k of block b: bit j of byte k of word b then.
+/// The fifth bits of eight blocks, bit b of byte k of word j that of element 4j + k of block b: bit j of byte k of word
+/// b then.
 fn turned_bits(mut words: [u32; 8]) -> [u32; 8] {
     for (span, mask) in [(4, 0x0f0f_0f0f), (2, 0x3333_3333), (1, 0x5555_5555)] {
         for pair in words.chunks_exact_mut(2 * span) {
@@ -207,8 +218,8 @@ fn turned_bits(mut words: [u32; 8]) -> [u32; 8] {
     words
 }
 
-/// 32 words of nibbles of 256 elements: byte e of the c-th 32 holds element e of block 2c in its low and of block 2c + 1 in its high nibble.
-/// Written block by block as Q4_0 has them.
+/// 32 words of nibbles of 256 elements: byte e of the c-th 32 holds element e of block 2c in its low and of block 2c +
+/// 1 in its high nibble. Written block by block as Q4_0 has them.
 fn nibbles_k(from: [u32; 32], to: &mut [u32]) {
     for (pair, blocks) in from.as_chunks::<8>().0.iter().zip(to.as_chunks_mut::<8>().0) {
         *blocks = split_nibbles(pair);
@@ -248,7 +259,8 @@ fn scales_k(block: &[u8]) -> [u8; 16] {
     ])
 }
 
-/// 256 numbers of 6 bits: 128 bytes of nibbles and 64 of high bits, in two halves of 128 elements; as shaders/common/weight_q6_k.wgsl reads them.
+/// 256 numbers of 6 bits: 128 bytes of nibbles and 64 of high bits, in two halves of 128 elements; as
+/// shaders/common/weight_q6_k.wgsl reads them.
 fn six_bits(bytes: &[u8; 210], out: &mut [u32; 48]) {
     let (nibbles, high) = out.split_at_mut(32);
     // A half is four quarters of 32: 0 and 2, and 1 and 3, share bytes of nibbles; all four share those of high bits.
@@ -262,8 +274,8 @@ fn six_bits(bytes: &[u8; 210], out: &mut [u32; 48]) {
     high_pairs(&bytes[128..], high);
 }
 
-/// 64 bytes of pairs of bits of 256 numbers, in two halves, the four quarters of each in one byte: 16 words as shaders/common/weight_q6_k.wgsl reads
-/// them.
+/// 64 bytes of pairs of bits of 256 numbers, in two halves, the four quarters of each in one byte: 16 words as
+/// shaders/common/weight_q6_k.wgsl reads them.
 fn high_pairs(bytes: &[u8], out: &mut [u32]) {
     for (h, quarters) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         for n in 0..2 {
@@ -288,8 +300,15 @@ fn turned_pairs([mut a, mut b, mut c, mut d]: [u32; 4]) -> [u32; 4] {
 pub fn unpack(kind: WeightType, packed: &Packed, rows: usize, k: usize) -> Result<Vec<f32>> {
     let kb = k.div_ceil(BLOCK);
     let blocks = rows * kb;
-    if !k.is_multiple_of(kind.group()) || packed.wq.len() != blocks * kind.quant_words() || packed.scales.len() != kind.scale_len(blocks as u64) as usize {
-        return Err(Error::internal(format!("unpacking {rows} rows of {k} elements from {} words of {}", packed.wq.len(), kind.axis())));
+    if !k.is_multiple_of(kind.group())
+        || packed.wq.len() != blocks * kind.quant_words()
+        || packed.scales.len() != kind.scale_len(blocks as u64) as usize
+    {
+        return Err(Error::internal(format!(
+            "unpacking {rows} rows of {k} elements from {} words of {}",
+            packed.wq.len(),
+            kind.axis()
+        )));
     }
     let ws = packed.scale_words();
     let mut out = Vec::with_capacity(rows * k);
@@ -300,7 +319,8 @@ pub fn unpack(kind: WeightType, packed: &Packed, rows: usize, k: usize) -> Resul
     Ok(out)
 }
 
-/// Bytes of a row of `k` elements in the checkpoint. Quantized types need `k` to be a multiple of [`WeightType::group`].
+/// Bytes of a row of `k` elements in the checkpoint. Quantized types need `k` to be a multiple of
+/// [`WeightType::group`].
 pub fn row_bytes(kind: WeightType, k: usize) -> Result<usize> {
     let group = kind.group();
     if !k.is_multiple_of(group) {

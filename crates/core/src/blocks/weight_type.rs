@@ -41,12 +41,14 @@ macro_rules! weight_types {
                 match self { $(Self::$name => $group,)* }
             }
 
-            /// What `ws` holds of a group, in order: `h` a half, `f` an f32, `e` an exponent (a byte), `b` and `w` a byte and a word of any bits.
+            /// What `ws` holds of a group, in order: `h` a half, `f` an f32, `e` an exponent (a byte), `b` and `w` a
+            /// byte and a word of any bits.
             pub const fn scales(self) -> &'static str {
                 match self { $(Self::$name => $scales,)* }
             }
 
-            /// Bits to set in each word of scales whose lowest ten of each half are random, for weights of a few hundredths.
+            /// Bits to set in each word of scales whose lowest ten of each half are random, for weights of a few
+            /// hundredths.
             pub const fn usual_scales(self) -> u32 {
                 match self { $(Self::$name => $set,)* }
             }
@@ -59,7 +61,8 @@ macro_rules! weight_types {
     };
 }
 
-// The type of a checkpoint that it is, its axis, elements of a group, words of `wq` a block, what `ws` holds of a group, usual scales.
+// The type of a checkpoint that it is, its axis, elements of a group, words of `wq` a block, what `ws` holds of a
+// group, usual scales.
 weight_types! {
     /// 32-bit floats.
     F32 = F32, "f32", 1, 32, "", 0;
@@ -105,8 +108,8 @@ impl WeightType {
         Self::ALL.iter().copied().find(|kind| kind.axis() == axis)
     }
 
-    /// The type that a tensor of a checkpoint has on the GPU: its own where kernels read it; of the others that can be decoded one that has room for
-    /// all of it, else Q8_0.
+    /// The type that a tensor of a checkpoint has on the GPU: its own where kernels read it; of the others that can be
+    /// decoded one that has room for all of it, else Q8_0.
     ///
     /// # Errors
     /// `UNSUPPORTED_MODEL`, which lists the types that run.
@@ -156,8 +159,13 @@ impl WeightType {
 /// The error that `what` has a type that does not run; it lists those that do.
 pub(super) fn unsupported(what: &str) -> Error {
     let names = |natively: bool| {
-        let runs = DType::ALL.iter().filter(|d| dequantize::dequantizes(**d) && WeightType::native(**d).is_some() == natively);
+        let runs =
+            DType::ALL.iter().filter(|d| dequantize::dequantizes(**d) && WeightType::native(**d).is_some() == natively);
         runs.map(|d| d.name()).collect::<Vec<_>>().join(", ")
     };
-    Error::unsupported(format!("{what}; this version runs {}, and converted while loading {}: use a file in one of these", names(true), names(false)))
+    Error::unsupported(format!(
+        "{what}; this version runs {}, and converted while loading {}: use a file in one of these",
+        names(true),
+        names(false)
+    ))
 }

@@ -60,7 +60,9 @@ impl Ints {
     #[inline(always)]
     pub fn add_signed(self, a: Bytes, b: Bytes) -> Self {
         let product = |i: usize| i32::from(a.0[i] as i8) * i32::from(b.0[i] as i8);
-        Self(std::array::from_fn(|i| self.0[i] + product(4 * i) + product(4 * i + 1) + product(4 * i + 2) + product(4 * i + 3)))
+        Self(std::array::from_fn(|i| {
+            self.0[i] + product(4 * i) + product(4 * i + 1) + product(4 * i + 2) + product(4 * i + 3)
+        }))
     }
     #[inline(always)]
     pub fn floats(self) -> Floats {

@@ -12,7 +12,8 @@ pub struct Ints(__m128i);
 #[derive(Clone, Copy)]
 pub struct Floats(__m128);
 
-// SAFETY, of every call here: SSE2 is part of the architecture, and loads without alignment read the sixteen bytes that a reference says are there.
+// SAFETY, of every call here: SSE2 is part of the architecture, and loads without alignment read the sixteen bytes that
+// a reference says are there.
 
 impl Bytes {
     #[inline(always)]
@@ -40,7 +41,9 @@ impl Bytes {
     #[inline(always)]
     pub fn of_table(self, table: [u32; 4]) -> Self {
         // SAFETY: all three are sixteen bytes.
-        let (bytes, table) = unsafe { (core::mem::transmute::<__m128i, [u8; 16]>(self.0), core::mem::transmute::<[u32; 4], [u8; 16]>(table)) };
+        let (bytes, table) = unsafe {
+            (core::mem::transmute::<__m128i, [u8; 16]>(self.0), core::mem::transmute::<[u32; 4], [u8; 16]>(table))
+        };
         Self(unsafe { core::mem::transmute::<[u8; 16], __m128i>(bytes.map(|byte| table[usize::from(byte & 15)])) })
     }
     /// 16 where a byte has a bit of its mask, else 0.

@@ -71,12 +71,17 @@ impl Builder<'_, '_> {
         }
         if flat.unique {
             let choices = if flat.contains.is_empty() { self.schemas.choices(flat)? } else { None };
-            let choices =
-                choices.ok_or_else(|| Error::new(ErrorKind::Unsupported, "an automaton cannot compare items").at((0, String::new()), "uniqueItems"))?;
+            let choices = choices.ok_or_else(|| {
+                Error::new(ErrorKind::Unsupported, "an automaton cannot compare items")
+                    .at((0, String::new()), "uniqueItems")
+            })?;
             return Ok(Some((Kind::Unique(UniqueBody::new(choices, min, max)), (0, UNBOUNDED))));
         }
         if flat.contains.len() > MAX_CONTAINS {
-            return Err(Error::new(ErrorKind::TooLarge, format!("more than {MAX_CONTAINS} conditions of `contains` on one array")));
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("more than {MAX_CONTAINS} conditions of `contains` on one array"),
+            ));
         }
         let mut prefix = flat.prefix.clone();
         let mut items = flat.items;
@@ -90,7 +95,8 @@ impl Builder<'_, '_> {
         let low = if items != NONE && min > n + 1 { min - 1 } else { 0 };
         let high = max.filter(|_| items != NONE).map_or(UNBOUNDED, |max| max - 1);
         let counted = low > 0 || high != UNBOUNDED;
-        let body = ArrayBody { prefix, items, contains: flat.contains.clone(), min: min.min(n + 1), exact: None, counted };
+        let body =
+            ArrayBody { prefix, items, contains: flat.contains.clone(), min: min.min(n + 1), exact: None, counted };
         if counted && !body.contains.is_empty() {
             // What has to be there could come too late for the bound: their number goes into the states.
             let kind = self.unroll(Kind::Array(body), low, if high == UNBOUNDED { UNBOUNDED } else { high })?;
@@ -103,7 +109,8 @@ impl Builder<'_, '_> {
         let end = self.nfa.state()?;
         let effect = if body.counted { Effect::Count } else { Effect::None };
         let all = (1usize << body.contains.len()) - 1;
-        // Before the item with a number, for each set of what `contains` still asks for. The last level is repeated by all further items.
+        // Before the item with a number, for each set of what `contains` still asks for. The last level is repeated by
+        // all further items.
         let levels = match body.exact {
             Some(Some(max)) => max as usize,
             Some(None) => (body.min as usize).max(body.prefix.len()),

@@ -74,7 +74,18 @@ impl<'s, 'a> Builder<'s, 'a> {
     pub fn new(schemas: &'s mut Schemas<'a>, unrolled: &'s Unrolled, form: Form) -> Self {
         let budget = schemas.budget.clone();
         let nfa = Nfa::new(budget.clone());
-        Self { nfa, schemas, budget, kinds: Vec::new(), ids: Map::default(), built: 0, callees: Map::default(), tails: Map::default(), unrolled, form }
+        Self {
+            nfa,
+            schemas,
+            budget,
+            kinds: Vec::new(),
+            ids: Map::default(),
+            built: 0,
+            callees: Map::default(),
+            tails: Map::default(),
+            unrolled,
+            form,
+        }
     }
 
     pub fn kind(&self, body: BodyId) -> &Kind {
@@ -127,7 +138,13 @@ impl<'s, 'a> Builder<'s, 'a> {
     }
 
     /// Calls an array or an object of a schema's alternative.
-    fn container(&mut self, from: StateId, flat: &Flat, (schema, alternative, object): (SchemaId, usize, bool), end: StateId) -> Result<()> {
+    fn container(
+        &mut self,
+        from: StateId,
+        flat: &Flat,
+        (schema, alternative, object): (SchemaId, usize, bool),
+        end: StateId,
+    ) -> Result<()> {
         let key = (schema, alternative, object);
         let known = match self.callees.get(&key) {
             Some(&known) => known,
@@ -148,7 +165,10 @@ impl<'s, 'a> Builder<'s, 'a> {
     fn unroll(&mut self, kind: Kind, min: u32, max: u32) -> Result<Kind> {
         let max = (max != UNBOUNDED).then_some(max);
         if max.unwrap_or(min) > 1000 {
-            return Err(Error::new(ErrorKind::TooLarge, "alternatives of one place have different bounds, and these are above 1,000"));
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                "alternatives of one place have different bounds, and these are above 1,000",
+            ));
         }
         Ok(match kind {
             Kind::AnyString { .. } => Kind::String(Rc::new(Dfa::lengths(min, max, &self.budget)?)),
@@ -180,7 +200,13 @@ impl<'s, 'a> Builder<'s, 'a> {
         Ok(end)
     }
 
-    fn flat(&mut self, from: StateId, flat: &Flat, (schema, alternative): (SchemaId, usize), end: StateId) -> Result<()> {
+    fn flat(
+        &mut self,
+        from: StateId,
+        flat: &Flat,
+        (schema, alternative): (SchemaId, usize),
+        end: StateId,
+    ) -> Result<()> {
         let mut literal = |text: &str| -> Result<()> {
             let at = self.nfa.literal(from, text.as_bytes())?;
             self.nfa.jump(at, end);

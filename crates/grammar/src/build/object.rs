@@ -1,5 +1,5 @@
-//! Objects: members in the order of the schema's keys, each of which may be left out unless it is required, then members that the schema does not name.
-//! The counter counts commas.
+//! Objects: members in the order of the schema's keys, each of which may be left out unless it is required, then
+//! members that the schema does not name. The counter counts commas.
 
 use std::rc::Rc;
 
@@ -130,10 +130,22 @@ impl Builder<'_, '_> {
             }
         }
         if some.len() > MAX_SOME {
-            return Err(Error::new(ErrorKind::TooLarge, format!("more than {MAX_SOME} conditions that some member of an object has to meet")));
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("more than {MAX_SOME} conditions that some member of an object has to meet"),
+            ));
         }
         let empty = needed == 0 && min == 0 && some.is_empty();
-        let mut body = ObjectBody { layers: flat.layers.clone(), some, members, orders, empty, exact: None, counted: false, needs_others: false };
+        let mut body = ObjectBody {
+            layers: flat.layers.clone(),
+            some,
+            members,
+            orders,
+            empty,
+            exact: None,
+            counted: false,
+            needs_others: false,
+        };
         let mut bounds = (0, UNBOUNDED);
         if min > 1 || max.is_some() {
             if body.some.is_empty() && needed == possible && (open || min <= possible) && max != Some(0) {
@@ -143,7 +155,10 @@ impl Builder<'_, '_> {
                 body.needs_others = min > 0;
             } else {
                 if max.unwrap_or(min).max(min) > MAX_UNROLLED {
-                    return Err(Error::new(ErrorKind::TooLarge, format!("`minProperties` or `maxProperties` above {MAX_UNROLLED} beside optional members")));
+                    return Err(Error::new(
+                        ErrorKind::TooLarge,
+                        format!("`minProperties` or `maxProperties` above {MAX_UNROLLED} beside optional members"),
+                    ));
                 }
                 body.exact = Some((min.max(u32::from(!body.empty)), max));
             }
@@ -182,7 +197,9 @@ impl Builder<'_, '_> {
                 // The name and the value are built once for all numbers that go on alike.
                 let mut known: Map<u64, StateId> = Map::default();
                 let text = serde_json::to_string(&**name).unwrap_or_default();
-                let named = (0..body.some.len()).filter(|&k| self.schemas.lang_of(body.some[k].0).accepts(name)).fold(0, |set, k| set | 1 << k);
+                let named = (0..body.some.len())
+                    .filter(|&k| self.schemas.lang_of(body.some[k].0).accepts(name))
+                    .fold(0, |set, k| set | 1 << k);
                 for (c, set) in places() {
                     let from = here[place(c, set)];
                     if !required {
@@ -201,7 +218,8 @@ impl Builder<'_, '_> {
                         known.insert(way, key);
                         let at = self.nfa.literal(key, text.as_bytes())?;
                         let value = self.member_value(at, schema)?;
-                        let close = (i >= last_required && to >= min && !body.needs_others && set | now == all).then_some(end);
+                        let close =
+                            (i >= last_required && to >= min && !body.needs_others && set | now == all).then_some(end);
                         self.behind(value, effect, then[place], close)?;
                     }
                 }
@@ -246,7 +264,11 @@ impl Builder<'_, '_> {
     fn witnesses(&mut self, some: &[(LangId, SchemaId)], schema: SchemaId, may: usize) -> Vec<(usize, SchemaId)> {
         let mut out = vec![(0, schema)];
         for (k, &(_, needed)) in some.iter().enumerate().filter(|(k, _)| may >> k & 1 == 1) {
-            let met: Vec<_> = out.iter().map(|&(set, schema)| (set | 1 << k, self.schemas.both(schema, needed))).filter(|m| m.1 != NONE).collect();
+            let met: Vec<_> = out
+                .iter()
+                .map(|&(set, schema)| (set | 1 << k, self.schemas.both(schema, needed)))
+                .filter(|m| m.1 != NONE)
+                .collect();
             if needed == ANY {
                 // Any value will do.
                 out.clear();

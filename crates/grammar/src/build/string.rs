@@ -28,8 +28,8 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Any characters of a JSON string, escapes of all forms included. A character is counted with its first byte: a bound that is reached refuses it there,
-    /// not in its middle.
+    /// Any characters of a JSON string, escapes of all forms included. A character is counted with its first byte: a
+    /// bound that is reached refuses it there, not in its middle.
     pub(super) fn any_string(&mut self, start: StateId, counted: bool) -> Result<StateId> {
         let effect = if counted { Effect::Count } else { Effect::None };
         let at = self.nfa.state()?;
@@ -51,7 +51,8 @@ impl Builder<'_, '_> {
         for (lo, hi) in [(b'0', b'9'), (b'A', b'C'), (b'a', b'c'), (b'E', b'F'), (b'e', b'f')] {
             self.nfa.edge(u, lo, hi, Effect::None, first);
         }
-        let [d, high_second, high_last, backslash] = [self.nfa.state()?, self.nfa.state()?, self.nfa.state()?, self.nfa.state()?];
+        let [d, high_second, high_last, backslash] =
+            [self.nfa.state()?, self.nfa.state()?, self.nfa.state()?, self.nfa.state()?];
         for b in [b'd', b'D'] {
             self.nfa.edge(u, b, b, Effect::None, d);
         }
@@ -89,7 +90,8 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// The state before these bytes, behind which comes `to`. Equal ends of characters are shared by all that lead to one state.
+    /// The state before these bytes, behind which comes `to`. Equal ends of characters are shared by all that lead to
+    /// one state.
     fn tail(&mut self, bytes: &[(u8, u8)], to: StateId) -> Result<StateId> {
         let Some((first, rest)) = bytes.split_first() else { return Ok(to) };
         let name = (tail_name(bytes), to);
@@ -155,7 +157,13 @@ impl Builder<'_, '_> {
     }
 
     /// Puts an automaton of characters behind a state. `accept` is called with each state that accepts and its tag.
-    pub fn embed(&mut self, from: StateId, dfa: &Dfa, json: bool, accept: &mut dyn FnMut(&mut Self, StateId, u32) -> Result<()>) -> Result<()> {
+    pub fn embed(
+        &mut self,
+        from: StateId,
+        dfa: &Dfa,
+        json: bool,
+        accept: &mut dyn FnMut(&mut Self, StateId, u32) -> Result<()>,
+    ) -> Result<()> {
         let states = (0..dfa.arcs.len()).map(|_| self.nfa.state()).collect::<Result<Vec<_>>>()?;
         self.nfa.jump(from, states[0]);
         for (i, arcs) in dfa.arcs.iter().enumerate() {

@@ -1,5 +1,6 @@
-//! Reads a regular expression as ECMA-262 means it, which is what `pattern` is written in: `\d` is ASCII, `[[]` holds a bracket, `{` may stand alone.
-//! Lookaround is kept; what no finite automaton can do (backreferences) and what needs Unicode's large tables (most of `\p`) is refused.
+//! Reads a regular expression as ECMA-262 means it, which is what `pattern` is written in: `\d` is ASCII, `[[]` holds a
+//! bracket, `{` may stand alone. Lookaround is kept; what no finite automaton can do (backreferences) and what needs
+//! Unicode's large tables (most of `\p`) is refused.
 
 use crate::chars::{CharSet, MAX_CHAR};
 use crate::error::{Error, ErrorKind, Result};
@@ -355,7 +356,10 @@ impl Parser {
     fn hex(&mut self, digits: usize) -> Result<u32> {
         let mut c = 0;
         for _ in 0..digits {
-            let d = self.peek().and_then(|c| c.to_digit(16)).ok_or_else(|| invalid("an escape that lacks hexadecimal digits"))?;
+            let d = self
+                .peek()
+                .and_then(|c| c.to_digit(16))
+                .ok_or_else(|| invalid("an escape that lacks hexadecimal digits"))?;
             c = c * 16 + d;
             self.at += 1;
         }
@@ -377,8 +381,8 @@ const EMOJI_PARTS: [(u32, u32); 10] = [
     (0xe_0020, 0xe_007f),
 ];
 
-/// Unicode 17.0: `Extended_Pictographic`, as the distance of each range's first from the last of the one before, and how many more it has. 0 is the
-/// distance to U+1F004.
+/// Unicode 17.0: `Extended_Pictographic`, as the distance of each range's first from the last of the one before, and
+/// how many more it has. 0 is the distance to U+1F004.
 #[rustfmt::skip]
 const PICTOGRAPHS: [(u16, u16); 156] = [
     (169, 0), (5, 0), (8078, 0), (13, 0), (217, 0), (23, 0), (91, 5), (16, 1), (368, 1), (13, 0), (167, 0), (26, 10), (5, 2), (200, 0), (232, 1), (11, 0),

@@ -37,7 +37,9 @@ pub(crate) fn compile(ast: &Ast, anchors: Anchors, budget: &Budget) -> Result<Df
 fn branches(ast: &Ast) -> Vec<&Ast> {
     match ast {
         Ast::Alternate(list) => list.iter().flat_map(branches).collect(),
-        Ast::Concat(list) if list.len() == 1 && matches!(list[0], Ast::Alternate(_) | Ast::Concat(_)) => branches(&list[0]),
+        Ast::Concat(list) if list.len() == 1 && matches!(list[0], Ast::Alternate(_) | Ast::Concat(_)) => {
+            branches(&list[0])
+        }
         _ => vec![ast],
     }
 }
@@ -63,7 +65,8 @@ fn has_start(ast: &Ast) -> bool {
 fn conditions(branch: &Ast, anchors: Anchors, budget: &Budget) -> Result<Dfa> {
     let one = std::slice::from_ref(branch);
     let mut list = if let Ast::Concat(list) = branch { &list[..] } else { one };
-    let (mut start, mut end) = (matches!(anchors, Anchors::Whole | Anchors::AtStart), matches!(anchors, Anchors::Whole | Anchors::AtEnd));
+    let (mut start, mut end) =
+        (matches!(anchors, Anchors::Whole | Anchors::AtStart), matches!(anchors, Anchors::Whole | Anchors::AtEnd));
     let mut parts = Vec::new();
     loop {
         match list {
@@ -104,8 +107,8 @@ fn looked(of: &Ast, anchors: Anchors, negative: bool, budget: &Budget) -> Result
     if negative { dfa.complement(budget) } else { Ok(dfa) }
 }
 
-/// What `list` matches from its beginning, with a text of `rest` behind: from the end to the beginning, so that a lookahead is another condition on what
-/// stands behind it.
+/// What `list` matches from its beginning, with a text of `rest` behind: from the end to the beginning, so that a
+/// lookahead is another condition on what stands behind it.
 fn ahead(list: &[Ast], rest: Dfa, budget: &Budget) -> Result<Dfa> {
     let Some(at) = list.iter().rposition(has_look) else { return Nfa::new(budget).before(list, &rest) };
     let rest = Nfa::new(budget).before(&list[at + 1..], &rest)?;
@@ -133,7 +136,12 @@ fn ahead(list: &[Ast], rest: Dfa, budget: &Budget) -> Result<Dfa> {
             }
             all
         }
-        _ => return Err(Error::new(ErrorKind::Unsupported, "a lookbehind elsewhere than before `$`, or a repeated lookaround")),
+        _ => {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "a lookbehind elsewhere than before `$`, or a repeated lookaround",
+            ));
+        }
     };
     ahead(&list[..at], rest, budget)
 }
@@ -311,8 +319,15 @@ impl<'a> Nfa<'a> {
         while dfa.arcs.len() <= sets.len() {
             let next = dfa.arcs.len() as u32;
             let set = if next == 0 { &begin[..] } else { sets.get(next - 1) };
-            dfa.tags.push(u32::from(if next == 0 { closure(&[start], true, true)?.1 } else { closure(set, false, true)?.1 }));
-            let edges: Vec<(&CharSet, u32)> = set.iter().filter_map(|&s| self.states[s as usize].chars.as_ref().map(|(set, to)| (set, *to))).collect();
+            dfa.tags.push(u32::from(if next == 0 {
+                closure(&[start], true, true)?.1
+            } else {
+                closure(set, false, true)?.1
+            }));
+            let edges: Vec<(&CharSet, u32)> = set
+                .iter()
+                .filter_map(|&s| self.states[s as usize].chars.as_ref().map(|(set, to)| (set, *to)))
+                .collect();
             let mut cuts: Vec<u32> = edges.iter().flat_map(|e| e.0.0.iter().flat_map(|r| [r.0, r.1 + 1])).collect();
             cuts.sort_unstable();
             cuts.dedup();

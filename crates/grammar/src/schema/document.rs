@@ -1,4 +1,5 @@
-//! A schema's text as a tree whose places have names: the pointer of each value, what `$id` and `$anchor` call it, and where a `$ref` leads.
+//! A schema's text as a tree whose places have names: the pointer of each value, what `$id` and `$anchor` call it, and
+//! where a `$ref` leads.
 
 use serde_json::Value;
 
@@ -80,7 +81,9 @@ impl<'a> Document<'a> {
                                 base = it.bases.len() as u32 - 1;
                             }
                         }
-                        for name in ["$anchor", "$dynamicAnchor"].iter().filter_map(|k| map.get(*k).and_then(Value::as_str)) {
+                        for name in
+                            ["$anchor", "$dynamicAnchor"].iter().filter_map(|k| map.get(*k).and_then(Value::as_str))
+                        {
                             it.named.insert(format!("{}#{name}", it.bases[base as usize]), value);
                         }
                         it.dynamic.extend(map.get("$dynamicAnchor").and_then(Value::as_str));
@@ -164,8 +167,15 @@ impl<'a> Document<'a> {
 
 /// The draft that a URI names.
 fn draft(uri: &str) -> Option<u32> {
-    const DRAFTS: [(&str, u32); 7] =
-        [("draft-03", 3), ("draft-04", 4), ("draft-05", 5), ("draft-06", 6), ("draft-07", 7), ("draft/2019-09", 2019), ("draft/2020-12", 2020)];
+    const DRAFTS: [(&str, u32); 7] = [
+        ("draft-03", 3),
+        ("draft-04", 4),
+        ("draft-05", 5),
+        ("draft-06", 6),
+        ("draft-07", 7),
+        ("draft/2019-09", 2019),
+        ("draft/2020-12", 2020),
+    ];
     DRAFTS.iter().find(|d| uri.contains(d.0)).map(|d| d.1)
 }
 
@@ -176,10 +186,21 @@ fn address(value: &Value) -> usize {
 
 fn keyword_role(key: &str, value: &Value) -> Role {
     match key {
-        "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies" => Role::Schemas,
+        "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies" => {
+            Role::Schemas
+        }
         "allOf" | "anyOf" | "oneOf" | "prefixItems" => Role::Schemas,
         "items" | "extends" | "disallow" | "type" if value.is_array() => Role::Schemas,
-        "items" | "additionalItems" | "additionalProperties" | "propertyNames" | "contains" | "not" | "if" | "then" | "else" | "extends" => Role::Schema,
+        "items"
+        | "additionalItems"
+        | "additionalProperties"
+        | "propertyNames"
+        | "contains"
+        | "not"
+        | "if"
+        | "then"
+        | "else"
+        | "extends" => Role::Schema,
         "unevaluatedProperties" | "unevaluatedItems" | "contentSchema" => Role::Schema,
         _ => Role::Other,
     }
@@ -204,7 +225,9 @@ fn join(base: &str, reference: &str) -> String {
     let scheme = |uri: &str| {
         let end = uri.find(':')?;
         let name = &uri[..end];
-        (name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))).then_some(end)
+        (name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)))
+        .then_some(end)
     };
     if reference.is_empty() || reference.starts_with('#') {
         return format!("{base}{reference}");
@@ -214,7 +237,11 @@ fn join(base: &str, reference: &str) -> String {
     }
     // Where the path of the base begins: behind `scheme://authority`.
     let after = scheme(base).map_or(0, |end| end + 1);
-    let path = if base[after..].starts_with("//") { base[after + 2..].find('/').map_or(base.len(), |i| after + 2 + i) } else { after };
+    let path = if base[after..].starts_with("//") {
+        base[after + 2..].find('/').map_or(base.len(), |i| after + 2 + i)
+    } else {
+        after
+    };
     if let Some(rest) = reference.strip_prefix("//") {
         return format!("{}//{rest}", &base[..after]);
     }

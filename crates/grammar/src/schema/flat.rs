@@ -1,4 +1,5 @@
-//! A conjunction of conditions on a value, which is what a schema without alternatives says. A schema is a list of these, any of which may hold.
+//! A conjunction of conditions on a value, which is what a schema without alternatives says. A schema is a list of
+//! these, any of which may hold.
 
 use std::rc::Rc;
 
@@ -60,7 +61,8 @@ pub(crate) struct Flat {
     /// How many items in front `prefixItems` and `items` have judged, which is what `unevaluatedItems` leaves alone.
     pub seen_items: u32,
     pub layers: Vec<LayerId>,
-    /// Layers in the other order that members may have: those of what a schema combines, then its own. What only a condition names is left out.
+    /// Layers in the other order that members may have: those of what a schema combines, then its own. What only a
+    /// condition names is left out.
     pub turned: Vec<LayerId>,
     /// For each entry there must be a member with a name in the language and a value that satisfies the schema.
     pub some: Vec<(LangId, SchemaId)>,
@@ -181,6 +183,14 @@ pub(crate) struct Layer {
 
 impl Default for Layer {
     fn default() -> Self {
-        Self { properties: Vec::new(), patterns: Vec::new(), additional: ANY, names: None, closed: false, silent: false, unevaluated: None }
+        Self {
+            properties: Vec::new(),
+            patterns: Vec::new(),
+            additional: ANY,
+            names: None,
+            closed: false,
+            silent: false,
+            unevaluated: None,
+        }
     }
 }

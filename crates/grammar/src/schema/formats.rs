@@ -1,10 +1,12 @@
-//! What `format` means, as regular expressions. Sources: RFC 3339 (dates, times), ISO 8601 by RFC 3339 appendix A (durations), RFC 5321 (e-mail, without
-//! quoted local parts and address literals), RFC 1123 (host names), RFC 4291 (IPv6), RFC 4632 (CIDR), RFC 9562 (UUID), RFC 3986 (URI), RFC 3987 (IRI),
-//! RFC 6570 (templates), RFC 6901 (JSON pointers), RFC 4648 (base64), RFC 7519 (JWT), semver.org 2.0.0, ECMA-262 (`regex`).
+//! What `format` means, as regular expressions. Sources: RFC 3339 (dates, times), ISO 8601 by RFC 3339 appendix A
+//! (durations), RFC 5321 (e-mail, without quoted local parts and address literals), RFC 1123 (host names), RFC 4291
+//! (IPv6), RFC 4632 (CIDR), RFC 9562 (UUID), RFC 3986 (URI), RFC 3987 (IRI), RFC 6570 (templates), RFC 6901 (JSON
+//! pointers), RFC 4648 (base64), RFC 7519 (JWT), semver.org 2.0.0, ECMA-262 (`regex`).
 
 const DATE: &str = r"((\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8])))|(\d\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)";
 /// Seconds of 60 only where the UTC time is 23:59, which needs the offset: they are left out but at 23:59:60Z.
-const TIME: &str = r"((([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d))|23:59:60(\.\d+)?([Zz]|[+-]00:00))";
+const TIME: &str =
+    r"((([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d))|23:59:60(\.\d+)?([Zz]|[+-]00:00))";
 const PARTIAL_TIME: &str = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?";
 const LABEL: &str = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 const H16: &str = r"[0-9A-Fa-f]{1,4}";
@@ -19,8 +21,10 @@ const UCS: &str = concat!(
     r"\u{a0000}-\u{afffd}\u{b0000}-\u{bfffd}\u{c0000}-\u{cfffd}\u{d0000}-\u{dfffd}\u{e1000}-\u{efffd}"
 );
 const PRIVATE: &str = r"\ue000-\uf8ff\u{f0000}-\u{ffffd}\u{100000}-\u{10fffd}";
-/// Letters that host names may have in any place (RFC 5892), which addresses have too: Latin, Greek, Cyrillic, kana, Han, Hangul.
-const LETTERS: &str = r"\u00e0-\u00f6\u00f8-\u00ff\u03b1-\u03c9\u0430-\u044f\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3";
+/// Letters that host names may have in any place (RFC 5892), which addresses have too: Latin, Greek, Cyrillic, kana,
+/// Han, Hangul.
+const LETTERS: &str =
+    r"\u00e0-\u00f6\u00f8-\u00ff\u03b1-\u03c9\u0430-\u044f\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3";
 
 /// What a format asks of a value.
 pub(crate) enum Format {
@@ -78,7 +82,8 @@ const INTEGERS: [(&str, &str, &str); 10] = [
     ("uint64", "0", "18446744073709551615"),
     ("uint", "0", "18446744073709551615"),
 ];
-const NUMBERS: [&str; 9] = ["float", "float16", "float32", "float64", "double", "decimal", "decimal128", "double-int", "utc-millisec"];
+const NUMBERS: [&str; 9] =
+    ["float", "float16", "float32", "float64", "double", "decimal", "decimal128", "double-int", "utc-millisec"];
 
 /// What a format asks: those of the drafts, of OpenAPI's registry, of Kubernetes, and of libraries that write schemas.
 pub(crate) fn format(name: &str) -> Format {
@@ -138,7 +143,8 @@ fn host(label: &str) -> String {
     format!(r"{label}(\.{label})*")
 }
 
-/// Labels with letters beside ASCII are short enough for what stands for them in ASCII to be a label, too. No hyphens stand beside each other.
+/// Labels with letters beside ASCII are short enough for what stands for them in ASCII to be a label, too. No hyphens
+/// stand beside each other.
 fn idn_label() -> String {
     format!("([a-z0-9{LETTERS}](-?[a-z0-9{LETTERS}]){{0,9}}|[A-Za-z0-9](-?[A-Za-z0-9]){{0,30}})")
 }
@@ -151,7 +157,8 @@ fn cidr6() -> String {
     format!(r"({})/([1-9]?\d|1[01]\d|12[0-8])", ipv6())
 }
 
-/// A header of `alg` and `typ` in either order or `alg` alone, as base64url has them; claims that begin as an object does; a signature.
+/// A header of `alg` and `typ` in either order or `alg` alone, as base64url has them; claims that begin as an object
+/// does; a signature.
 fn jwt() -> String {
     let alg = "([ISFQ]Uz(I1Ni|M4NC|UxMi)|FZERTQS)";
     let header = format!("(eyJhbGciOiJ{alg}(IsInR5cCI6IkpXVCJ9|J9)|eyJ0eXAiOiJKV1QiLCJhbGciOiJ{alg}J9)");
@@ -159,14 +166,16 @@ fn jwt() -> String {
     format!(r"{header}\.eyJ[A-Za-z0-9_-]{any}\.[A-Za-z0-9_-]{{4}}{any}")
 }
 
-/// Regular expressions that ECMA-262 reads with and without flags, and others read alike: groups nest up to three deep, ranges stay within the digits or
-/// the letters of one case.
+/// Regular expressions that ECMA-262 reads with and without flags, and others read alike: groups nest up to three deep,
+/// ranges stay within the digits or the letters of one case.
 fn regex() -> String {
     let escape = r"\\([dDwWsStnrfv^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})";
     let range = |first: char, last: char| (first..=last).map(move |c| format!("|{c}-[{c}-{last}]")).collect::<String>();
     let inside = format!(r"([^\\\[\]^-]|{escape}{}{}{})", range('0', '9'), range('A', 'Z'), range('a', 'z'));
     let atom = format!(r"[^\\^$*+?()\[\]{{}}|]|{escape}|\[\^?(-{inside}*|{inside}+-?)\]");
-    let sequence = |group: &str| format!(r"([\^$|]|\\[bB]|({atom}{group})([*+?]|\{{(\d{{1,3}},?|0,\d{{1,3}}|1,[1-9]\d?)\}})?\??)*");
+    let sequence = |group: &str| {
+        format!(r"([\^$|]|\\[bB]|({atom}{group})([*+?]|\{{(\d{{1,3}},?|0,\d{{1,3}}|1,[1-9]\d?)\}})?\??)*")
+    };
     (0..3).fold(sequence(""), |inner, _| sequence(&format!(r"|\((\?:)?{inner}\)")))
 }
 

@@ -1,4 +1,5 @@
-//! Reads the keywords of one schema that say something of the value itself; those that combine schemas are in `normal.rs`.
+//! Reads the keywords of one schema that say something of the value itself; those that combine schemas are in
+//! `normal.rs`.
 
 use std::rc::Rc;
 
@@ -90,8 +91,12 @@ impl<'a> Schemas<'a> {
                     flat.types = types;
                     flat.rules.extend(rule);
                 }),
-                "minimum" => self.bound(object, value, "exclusiveMinimum", [false, true, true]).map(|r| flat.rules.push(r)),
-                "maximum" => self.bound(object, value, "exclusiveMaximum", [true, true, false]).map(|r| flat.rules.push(r)),
+                "minimum" => {
+                    self.bound(object, value, "exclusiveMinimum", [false, true, true]).map(|r| flat.rules.push(r))
+                }
+                "maximum" => {
+                    self.bound(object, value, "exclusiveMaximum", [true, true, false]).map(|r| flat.rules.push(r))
+                }
                 "exclusiveMinimum" if value.is_boolean() => Ok(()),
                 "exclusiveMaximum" if value.is_boolean() => Ok(()),
                 "exclusiveMinimum" => number(value).map(|d| flat.rules.push(Rule::Compare(d, [false, false, true]))),
@@ -107,7 +112,9 @@ impl<'a> Schemas<'a> {
                 "minLength" => count(value).map(|n| flat.min_length = n),
                 "maxLength" => count(value).map(|n| flat.max_length = limit(n)),
                 "pattern" => text(value).and_then(|p| self.pattern(id, key, p)).map(|lang| flat.langs.extend(lang)),
-                "items" if value.is_array() && object.contains_key("prefixItems") => Err(invalid("a list beside `prefixItems`")),
+                "items" if value.is_array() && object.contains_key("prefixItems") => {
+                    Err(invalid("a list beside `prefixItems`"))
+                }
                 "items" if value.is_array() => list(value).map(|all| {
                     flat.prefix = all.iter().map(|v| self.schema(v, id)).collect();
                     flat.items = object.get("additionalItems").map_or(ANY, |v| self.schema(v, id));
@@ -134,10 +141,14 @@ impl<'a> Schemas<'a> {
                 "minContains" | "maxContains" => self.unsupported(id, key, "matches are not counted"),
                 "minItems" => count(value).map(|n| flat.min_items = n),
                 "maxItems" => count(value).map(|n| flat.max_items = limit(n)),
-                "uniqueItems" => value.as_bool().map(|unique| flat.unique = unique).ok_or_else(|| invalid("it has to be true or false")),
+                "uniqueItems" => value
+                    .as_bool()
+                    .map(|unique| flat.unique = unique)
+                    .ok_or_else(|| invalid("it has to be true or false")),
                 "properties" => members(value).map(|map| {
                     has_layer = true;
-                    layer.properties = map.iter().map(|(name, v)| (Rc::from(name.as_str()), self.schema(v, id))).collect();
+                    layer.properties =
+                        map.iter().map(|(name, v)| (Rc::from(name.as_str()), self.schema(v, id))).collect();
                     if self.draft(id, 3) {
                         for (name, v) in map {
                             if v.get("required") == Some(&Value::Bool(true)) {
@@ -174,7 +185,9 @@ impl<'a> Schemas<'a> {
                 "minProperties" => count(value).map(|n| flat.min_properties = n),
                 "maxProperties" => count(value).map(|n| flat.max_properties = limit(n)),
                 "contentEncoding" if object.contains_key("pattern") || object.get("format") == Some(value) => Ok(()),
-                "contentEncoding" | "contentMediaType" | "contentSchema" => self.ignored(id, key, "what a text holds is not looked into"),
+                "contentEncoding" | "contentMediaType" | "contentSchema" => {
+                    self.ignored(id, key, "what a text holds is not looked into")
+                }
                 "const" => Ok(()),
                 key if ANNOTATIONS.contains(&key) || APPLICATORS.contains(&key) => Ok(()),
                 "discriminator" => self.ignored(id, key, "a hint: what branches say themselves is enforced"),
@@ -198,7 +211,8 @@ impl<'a> Schemas<'a> {
         Ok(flat)
     }
 
-    /// Whether keywords of a draft count: those of the one that `$schema` names do, and all of them where it names none.
+    /// Whether keywords of a draft count: those of the one that `$schema` names do, and all of them where it names
+    /// none.
     pub(super) fn draft(&self, id: SchemaId, draft: u32) -> bool {
         self.documents[self.document_of(id) as usize].draft.is_none_or(|named| named == draft)
     }
@@ -208,7 +222,9 @@ impl<'a> Schemas<'a> {
         const NULLABLE: &str = "nullable";
         for (key, value) in object {
             let done = match (key.as_str(), value) {
-                (NULLABLE | "bsonType" | "x-kubernetes-int-or-string", _) if !self.draft(id, 0) => self.ignored(id, key, "not a keyword of this draft"),
+                (NULLABLE | "bsonType" | "x-kubernetes-int-or-string", _) if !self.draft(id, 0) => {
+                    self.ignored(id, key, "not a keyword of this draft")
+                }
                 ("bsonType", _) => match bson_type(value) {
                     Err(e) if e.kind() == ErrorKind::Unsupported => self.unsupported(id, key, e.reason()),
                     read => read.map(|(types, bound)| {
@@ -223,7 +239,9 @@ impl<'a> Schemas<'a> {
                     flat.rules.push(Rule::Integer(true));
                     Ok(())
                 }
-                (NULLABLE, Value::Bool(true)) if !object.contains_key("type") => self.ignored(id, key, "it has no effect without `type`"),
+                (NULLABLE, Value::Bool(true)) if !object.contains_key("type") => {
+                    self.ignored(id, key, "it has no effect without `type`")
+                }
                 (NULLABLE, Value::Bool(_)) => Ok(()),
                 (NULLABLE, _) => Err(invalid("it has to be true or false")),
                 _ => Ok(()),
@@ -283,7 +301,8 @@ impl<'a> Schemas<'a> {
         Ok((!all.is_any()).then(|| self.lang(all)))
     }
 
-    /// Alternatives for `const` and `enum`: one for all null, booleans, numbers and strings, one for each array and object.
+    /// Alternatives for `const` and `enum`: one for all null, booleans, numbers and strings, one for each array and
+    /// object.
     pub(super) fn constants(&mut self, id: SchemaId, values: &'a [Value]) -> Result<Vec<Flat>> {
         let mut scalar = Flat::of(Types(0));
         scalar.bools = 0;
@@ -310,7 +329,12 @@ impl<'a> Schemas<'a> {
                     let mut flat = Flat::of(Types::OBJECT);
                     let properties = map.iter().map(|(k, v)| (Rc::from(k.as_str()), self.constant(v, id))).collect();
                     flat.required = map.keys().map(|k| Rc::from(k.as_str())).collect();
-                    flat.layers = vec![self.fresh_layer(Layer { properties, additional: NONE, silent: true, ..Layer::default() })];
+                    flat.layers = vec![self.fresh_layer(Layer {
+                        properties,
+                        additional: NONE,
+                        silent: true,
+                        ..Layer::default()
+                    })];
                     out.push(flat);
                 }
             }
@@ -358,7 +382,8 @@ pub(super) fn is_union(value: &Value) -> bool {
     value.as_array().is_some_and(|list| list.iter().any(Value::is_object))
 }
 
-/// BSON's names (MongoDB's `$jsonSchema`), and the format that bounds its integers. Those that no JSON text has are left out of a list.
+/// BSON's names (MongoDB's `$jsonSchema`), and the format that bounds its integers. Those that no JSON text has are
+/// left out of a list.
 fn bson_type(value: &Value) -> Result<(Types, Option<&'static str>)> {
     let one = std::slice::from_ref(value);
     let (mut types, mut any, mut bound) = (Types(0), false, None);
@@ -428,7 +453,10 @@ fn number(value: &Value) -> Result<Decimal> {
 
 /// A count: a number without a fraction that is not negative; 2.0 is one.
 fn count(value: &Value) -> Result<u32> {
-    let n = value.as_f64().filter(|n| *n >= 0.0 && n.fract() == 0.0).ok_or_else(|| invalid("it has to be an integer that is not negative"))?;
+    let n = value
+        .as_f64()
+        .filter(|n| *n >= 0.0 && n.fract() == 0.0)
+        .ok_or_else(|| invalid("it has to be an integer that is not negative"))?;
     Ok(if n >= f64::from(u32::MAX) { u32::MAX } else { n as u32 })
 }
 

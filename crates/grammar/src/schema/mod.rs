@@ -1,6 +1,7 @@
 //! JSON Schema as alternatives of conjunctions ([`Flat`]), from which the automaton is built.
 //!
-//! Schemas live in an arena and are known by number, so that a recursive one is itself and two conjunctions of the same schemas are one.
+//! Schemas live in an arena and are known by number, so that a recursive one is itself and two conjunctions of the same
+//! schemas are one.
 
 mod document;
 mod flat;
@@ -128,7 +129,8 @@ impl<'a> Schemas<'a> {
 
     /// A schema of one conjunction. Equal ones are one schema.
     fn made(&mut self, flat: Flat) -> SchemaId {
-        let known = self.mades.iter().find(|&&id| matches!(&self.nodes[id as usize], Node::Made(known) if **known == flat));
+        let known =
+            self.mades.iter().find(|&&id| matches!(&self.nodes[id as usize], Node::Made(known) if **known == flat));
         if let Some(&known) = known {
             return known;
         }
@@ -312,7 +314,8 @@ impl<'a> Schemas<'a> {
             dfa = Dfa::empty();
         } else if (flat.min_length > 0 || flat.max_length.is_some()) && !dfa.is_empty() {
             let (least, most) = dfa.span();
-            let inside = least >= flat.min_length && flat.max_length.is_none_or(|max| most.is_some_and(|most| most <= max));
+            let inside =
+                least >= flat.min_length && flat.max_length.is_none_or(|max| most.is_some_and(|most| most <= max));
             if !inside {
                 let lengths = Dfa::lengths(flat.min_length, flat.max_length, &budget)?;
                 dfa = Dfa::intersection(&[&dfa, &lengths], &budget)?;
@@ -344,7 +347,8 @@ impl<'a> Schemas<'a> {
     /// Whether a layer says something of a member, in the sense of `unevaluatedProperties`.
     fn judges(&self, layer: LayerId, name: &str) -> bool {
         let layer = &self.layers[layer as usize];
-        let listed = layer.properties.iter().any(|p| *p.0 == *name) || layer.patterns.iter().any(|p| self.langs[p.0 as usize].accepts(name));
+        let listed = layer.properties.iter().any(|p| *p.0 == *name)
+            || layer.patterns.iter().any(|p| self.langs[p.0 as usize].accepts(name));
         !layer.silent && (listed || layer.closed || layer.unevaluated.is_some())
     }
 

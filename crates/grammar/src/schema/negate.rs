@@ -111,7 +111,8 @@ impl Schemas<'_> {
             }
             for (name, schema) in layer.properties.iter().filter(|p| p.1 != ANY) {
                 let not = self.not(*schema);
-                let layer = self.fresh_layer(Layer { properties: vec![(name.clone(), not)], silent: true, ..Layer::default() });
+                let layer =
+                    self.fresh_layer(Layer { properties: vec![(name.clone(), not)], silent: true, ..Layer::default() });
                 let other = more(out, Types::OBJECT);
                 other.required.push(Rc::clone(name));
                 other.layers.push(layer);

@@ -18,7 +18,8 @@ const MAX_DEPTH: usize = 120;
 /// How deep members and items are looked at to see that nothing fits.
 const LOOK: u32 = 3;
 
-/// Keywords that combine schemas, in the order in which they are judged, and in which members come. `oneOf` is judged beside all others.
+/// Keywords that combine schemas, in the order in which they are judged, and in which members come. `oneOf` is judged
+/// beside all others.
 const COMBINING: [&str; 14] = [
     "$ref",
     "$dynamicRef",
@@ -49,7 +50,11 @@ impl<'a> Schemas<'a> {
             return Err(self.place(invalid("it refers to itself without an object or an array between"), id, "$ref"));
         }
         if self.open.len() >= MAX_DEPTH {
-            return Err(Error::new(ErrorKind::TooLarge, format!("more than {MAX_DEPTH} schemas combine inside each other")).at(self.location(id), ""));
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("more than {MAX_DEPTH} schemas combine inside each other"),
+            )
+            .at(self.location(id), ""));
         }
         self.open.push(id);
         let flats = match self.nodes[id as usize].clone() {
@@ -72,7 +77,9 @@ impl<'a> Schemas<'a> {
     }
 
     fn object(&mut self, id: SchemaId, object: &'a Object<String, Value>) -> Result<Vec<Flat>> {
-        if let Some(reference) = object.get("$ref").filter(|_| self.documents[self.document_of(id) as usize].ref_alone()) {
+        if let Some(reference) =
+            object.get("$ref").filter(|_| self.documents[self.document_of(id) as usize].ref_alone())
+        {
             for key in object.keys().filter(|key| is_condition(key)) {
                 self.ignored(id, key, "before draft 2019-09 nothing beside `$ref` has an effect")?;
             }
@@ -143,7 +150,14 @@ impl<'a> Schemas<'a> {
     }
 
     /// The alternatives that are left after one keyword is applied.
-    fn applied(&mut self, id: SchemaId, object: &'a Object<String, Value>, key: &str, value: &'a Value, flats: Vec<Flat>) -> Result<Vec<Flat>> {
+    fn applied(
+        &mut self,
+        id: SchemaId,
+        object: &'a Object<String, Value>,
+        key: &str,
+        value: &'a Value,
+        flats: Vec<Flat>,
+    ) -> Result<Vec<Flat>> {
         match key {
             "$ref" => {
                 let target = self.reference(id, value)?;
@@ -277,7 +291,11 @@ impl<'a> Schemas<'a> {
     /// Any value but an object that has the member.
     pub(super) fn without(&mut self, name: &str) -> Flat {
         let mut absent = Flat::of(Types::ALL);
-        absent.layers.push(self.fresh_layer(Layer { properties: vec![(Rc::from(name), NONE)], silent: true, ..Layer::default() }));
+        absent.layers.push(self.fresh_layer(Layer {
+            properties: vec![(Rc::from(name), NONE)],
+            silent: true,
+            ..Layer::default()
+        }));
         absent
     }
 
@@ -300,7 +318,10 @@ impl<'a> Schemas<'a> {
                 match self.negate(other) {
                     Ok(more) => own = self.cross(&own, &more)?,
                     Err(e) if e.kind() == ErrorKind::Unsupported => {
-                        let reason = format!("branches {i} and {j} may overlap, and what they share cannot be told: {}", e.reason());
+                        let reason = format!(
+                            "branches {i} and {j} may overlap, and what they share cannot be told: {}",
+                            e.reason()
+                        );
                         self.unsupported(id, "oneOf", &reason)?;
                     }
                     Err(e) => return Err(e),
@@ -407,8 +428,14 @@ impl<'a> Schemas<'a> {
 
     /// Whether all members are listed, and none of them can be the one that has to be there.
     fn no_witness(&mut self, flat: &Flat, lang: LangId, schema: SchemaId, depth: u32) -> Result<bool> {
-        let closed = flat.layers.iter().map(|&id| self.layer_of(id)).find(|layer| layer.additional == NONE && layer.patterns.is_empty());
-        let Some(listed) = closed.map(|layer| layer.properties.iter().map(|p| p.0.clone()).collect::<Vec<_>>()) else { return Ok(false) };
+        let closed = flat
+            .layers
+            .iter()
+            .map(|&id| self.layer_of(id))
+            .find(|layer| layer.additional == NONE && layer.patterns.is_empty());
+        let Some(listed) = closed.map(|layer| layer.properties.iter().map(|p| p.0.clone()).collect::<Vec<_>>()) else {
+            return Ok(false);
+        };
         for name in listed {
             self.budget.spend(name.len())?;
             if self.lang_of(lang).accepts(&name) {
@@ -437,7 +464,8 @@ impl<'a> Schemas<'a> {
         Ok(true)
     }
 
-    /// The alternatives of a schema inside another. One that comes back to itself is not looked into: what it is to others is not settled yet.
+    /// The alternatives of a schema inside another. One that comes back to itself is not looked into: what it is to
+    /// others is not settled yet.
     pub(super) fn looked(&mut self, id: SchemaId) -> Result<Option<Rc<Vec<Flat>>>> {
         if self.open.contains(&id) || self.open.len() > MAX_DEPTH / 2 {
             return Ok(None);

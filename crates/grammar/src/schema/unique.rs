@@ -1,4 +1,5 @@
-//! Arrays no item of which comes twice: an automaton remembers which have come, where there are few that an item can be.
+//! Arrays no item of which comes twice: an automaton remembers which have come, where there are few that an item can
+//! be.
 
 use super::Schemas;
 use super::flat::{ANY, Flat, NONE, SchemaId, Types};

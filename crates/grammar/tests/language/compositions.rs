@@ -14,9 +14,14 @@ fn call(name: &str, arguments: serde_json::Value) -> Grammar {
 }
 
 fn tools() -> Grammar {
-    let weather =
-        call("weather", json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"], "additionalProperties": false }));
-    let add = call("add", json!({ "type": "object", "properties": { "a": { "type": "integer" } }, "required": ["a"], "additionalProperties": false }));
+    let weather = call(
+        "weather",
+        json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"], "additionalProperties": false }),
+    );
+    let add = call(
+        "add",
+        json!({ "type": "object", "properties": { "a": { "type": "integer" } }, "required": ["a"], "additionalProperties": false }),
+    );
     Grammar::union([weather, add])
 }
 
@@ -30,9 +35,12 @@ fn required_calls_behind_a_thought() {
     for text in [format!("I </thi</think>\n{weather}"), format!("</think>\n{weather}\n{add}")] {
         assert!(accepts(&automaton, text.as_bytes()), "{text}");
     }
-    for text in
-        [weather.to_owned(), format!("</think>\n{}", weather.replace("city", "town")), format!("</think>\n{add}\n{add}\n{add}"), "</think>\n".to_owned()]
-    {
+    for text in [
+        weather.to_owned(),
+        format!("</think>\n{}", weather.replace("city", "town")),
+        format!("</think>\n{add}\n{add}\n{add}"),
+        "</think>\n".to_owned(),
+    ] {
         assert!(!accepts(&automaton, text.as_bytes()), "{text}");
     }
 }
@@ -44,7 +52,12 @@ fn free_text_with_calls_of_its_own_accord() {
     for text in [String::new(), "just { text <tool_call".to_owned(), format!("so: {add} and <tool_<{add}")] {
         assert!(accepts(&automaton, text.as_bytes()), "{text}");
     }
-    for text in ["<tool_call>\n".to_owned(), "<tool_call>\nx".to_owned(), add.replace("add", "sub"), format!("{add}<tool_call>\n{{")] {
+    for text in [
+        "<tool_call>\n".to_owned(),
+        "<tool_call>\nx".to_owned(),
+        add.replace("add", "sub"),
+        format!("{add}<tool_call>\n{{"),
+    ] {
         assert!(!accepts(&automaton, text.as_bytes()), "{text}");
     }
 }
@@ -52,7 +65,8 @@ fn free_text_with_calls_of_its_own_accord() {
 #[test]
 fn regex_and_choices() {
     let automaton = made(&Grammar::regex(r"(\d{3}-)?[^\d\s]+|é{2}")).unwrap().0;
-    for (text, yes) in [("123-abc", true), ("éé", true), ("ü😀", true), ("12-a", false), ("a b", false), ("", false)] {
+    for (text, yes) in [("123-abc", true), ("éé", true), ("ü😀", true), ("12-a", false), ("a b", false), ("", false)]
+    {
         assert_eq!(accepts(&automaton, text.as_bytes()), yes, "{text}");
     }
     let automaton = made(&Grammar::choices(["yes", "yes, please", "no"])).unwrap().0;

@@ -1,6 +1,8 @@
 //! Grammars described as JSON, and the special tokens that only they name.
 
-use millrace_grammar::{ErrorKind, Grammar, Options, SPECIAL_BEGIN, SPECIAL_END, Vocabulary, Walk, compile, special_token};
+use millrace_grammar::{
+    ErrorKind, Grammar, Options, SPECIAL_BEGIN, SPECIAL_END, Vocabulary, Walk, compile, special_token,
+};
 use serde_json::{Value, json};
 
 use crate::support::{accepts, made};
@@ -33,16 +35,32 @@ fn forms() -> Vec<(Value, &'static [&'static str], &'static [&'static str])> {
         (json!({ "literal": "text" }), &["text"], &["tex", "«text»"]),
         (json!({ "token": "<tool_call>" }), &["«<tool_call>»"], &["<tool_call>", "«<tool_call>", "«<tool>»"]),
         (json!({ "sequence": [{ "literal": "a" }, { "token": "b" }] }), &["a«b»"], &["ab", "a", "«b»"]),
-        (json!({ "union": [{ "literal": "a" }, { "token": "b" }, { "token": "bc" }] }), &["a", "«b»", "«bc»"], &["", "«c»", "«b»«b»"]),
+        (
+            json!({ "union": [{ "literal": "a" }, { "token": "b" }, { "token": "bc" }] }),
+            &["a", "«b»", "«bc»"],
+            &["", "«c»", "«b»«b»"],
+        ),
         (json!({ "repeat": { "item": { "literal": "a" } } }), &["", "a", "aaa"], &["b"]),
-        (json!({ "repeat": { "item": { "literal": "a" }, "separator": ", ", "min": 1, "max": 2 } }), &["a", "a, a"], &["", "aa", "a, a, a"]),
+        (
+            json!({ "repeat": { "item": { "literal": "a" }, "separator": ", ", "min": 1, "max": 2 } }),
+            &["a", "a, a"],
+            &["", "aa", "a, a, a"],
+        ),
         (
             json!({ "repeat": { "item": { "schema": { "type": "null" } }, "separator": { "token": "|" }, "max": null } }),
             &["", "null«|»null"],
             &["null|null", "null«|»"],
         ),
-        (json!({ "free_until": "</think>" }), &["</think>", "</thin é😀</th</think>"], &["", "a", "a</think>b", "«a»</think>"]),
-        (json!({ "free_until": { "token": "end" } }), &["«end»", "end 😀 «end»"], &["end", "«end", "«other»«end»", "«end»«end»"]),
+        (
+            json!({ "free_until": "</think>" }),
+            &["</think>", "</thin é😀</th</think>"],
+            &["", "a", "a</think>b", "«a»</think>"],
+        ),
+        (
+            json!({ "free_until": { "token": "end" } }),
+            &["«end»", "end 😀 «end»"],
+            &["end", "«end", "«other»«end»", "«end»«end»"],
+        ),
         (
             json!({ "free_text": [
                 { "trigger": "<tool>", "then": { "literal": "x</tool>" } },
@@ -76,7 +94,9 @@ fn every_form() {
 
 #[test]
 fn free_text_is_well_formed() {
-    for description in [json!({ "free_text": [{ "trigger": "é😀", "then": { "literal": "!" } }] }), json!({ "free_text": [] })] {
+    for description in
+        [json!({ "free_text": [{ "trigger": "é😀", "then": { "literal": "!" } }] }), json!({ "free_text": [] })]
+    {
         let automaton = automaton(&description);
         for (text, yes) in [
             (&b"\xc3"[..], false),
@@ -92,7 +112,11 @@ fn free_text_is_well_formed() {
         // Half a character may stand at the end of a token, but not at the end of a text.
         let mut walk = Walk::new(&automaton);
         assert!(walk.advance_token(&automaton, b"a\xf0\x9f") && !walk.accepting(&automaton));
-        assert!(!walk.allowed(&automaton, b"a") && walk.advance_token(&automaton, b"\x98\x80") && walk.accepting(&automaton));
+        assert!(
+            !walk.allowed(&automaton, b"a")
+                && walk.advance_token(&automaton, b"\x98\x80")
+                && walk.accepting(&automaton)
+        );
     }
 }
 
@@ -104,14 +128,19 @@ fn names_special_tokens(automaton: &millrace_grammar::Automaton) -> bool {
 #[test]
 fn special_tokens_are_allowed_where_they_are_named() {
     for (description, ..) in forms() {
-        assert_eq!(names_special_tokens(&automaton(&description)), description.to_string().contains("\"token\""), "{description}");
+        assert_eq!(
+            names_special_tokens(&automaton(&description)),
+            description.to_string().contains("\"token\""),
+            "{description}"
+        );
     }
     for schema in crate::schemas::all() {
         assert!(!names_special_tokens(&crate::support::of(&schema)), "{schema}");
     }
     let tokens: Vec<Vec<u8>> = ["«end»", "end", "«other»", "<", "a«end»", "é"].iter().map(|t| bytes(t)).collect();
     let vocabulary = Vocabulary::new(tokens.iter().map(Vec::as_slice), |_| false);
-    let free = automaton(&json!({ "sequence": [{ "free_until": { "token": "end" } }, { "schema": { "type": "string" } }] }));
+    let free =
+        automaton(&json!({ "sequence": [{ "free_until": { "token": "end" } }, { "schema": { "type": "string" } }] }));
     assert_eq!(Walk::new(&free).mask(&free, &vocabulary), [0b11_1011]);
     let string = automaton(&json!({ "schema": {} }));
     let mut walk = Walk::new(&string);
@@ -138,7 +167,8 @@ fn errors_of_descriptions_say_where() {
         assert_eq!((error.kind(), error.pointer()), (ErrorKind::InvalidSchema, pointer), "{description}: {error}");
     }
     assert_eq!(Grammar::from_json("{").unwrap_err().kind(), ErrorKind::InvalidSchema);
-    let two = json!({ "union": [{ "schema": { "type": "null" } }, { "schema": { "items": { "pattern": "\\b" }, "x": 1 } }] });
+    let two =
+        json!({ "union": [{ "schema": { "type": "null" } }, { "schema": { "items": { "pattern": "\\b" }, "x": 1 } }] });
     let error = made(&Grammar::from_json(&two.to_string()).unwrap()).unwrap_err();
     assert_eq!((error.schema(), error.pointer(), error.keyword()), (1, "/items", "pattern"));
     let options = Options { lenient: true, ..Options::default() };
@@ -157,6 +187,7 @@ fn bytes_that_are_no_text_are_errors() {
     ] {
         assert_eq!(made(&grammar).unwrap_err().kind(), ErrorKind::InvalidSchema, "{grammar:?}");
     }
-    let nothing = Grammar::repeated(Grammar::repeated(Grammar::literal(""), "", 0, Some(u32::MAX)), "", 0, Some(u32::MAX));
+    let nothing =
+        Grammar::repeated(Grammar::repeated(Grammar::literal(""), "", 0, Some(u32::MAX)), "", 0, Some(u32::MAX));
     assert_eq!(made(&nothing).unwrap_err().kind(), ErrorKind::TooLarge);
 }

@@ -13,10 +13,21 @@ type Case = (Value, &'static [&'static str], &'static [&'static str], &'static [
 fn reversed(value: &Value, names: bool) -> Value {
     match value {
         Value::Object(map) => {
-            const NAMED: [&str; 8] = ["properties", "patternProperties", "dependencies", "dependentSchemas", "dependentRequired", "mapping", "const", "enum"];
+            const NAMED: [&str; 8] = [
+                "properties",
+                "patternProperties",
+                "dependencies",
+                "dependentSchemas",
+                "dependentRequired",
+                "mapping",
+                "const",
+                "enum",
+            ];
             let inner = |key: &str| !names && NAMED.contains(&key);
             let keys: Vec<&String> = if names { map.keys().collect() } else { map.keys().rev().collect() };
-            Value::Object(keys.into_iter().map(|key| (key.clone(), reversed(&map[key], inner(key)))).collect::<Map<_, _>>())
+            Value::Object(
+                keys.into_iter().map(|key| (key.clone(), reversed(&map[key], inner(key)))).collect::<Map<_, _>>(),
+            )
         }
         Value::Array(list) => list.iter().map(|v| reversed(v, false)).collect(),
         other => other.clone(),
@@ -26,7 +37,8 @@ fn reversed(value: &Value, names: bool) -> Value {
 fn judge(cases: Vec<Case>) {
     for (schema, yes, no, warned) in cases {
         for schema in [reversed(&schema, false), schema] {
-            let (automaton, report) = compile(&Grammar::json_schema_value(schema.clone()), &Options::default()).unwrap_or_else(|e| panic!("{schema}: {e}"));
+            let (automaton, report) = compile(&Grammar::json_schema_value(schema.clone()), &Options::default())
+                .unwrap_or_else(|e| panic!("{schema}: {e}"));
             for (texts, expected) in [(yes, true), (no, false)] {
                 for text in texts {
                     assert_eq!(accepts(&automaton, text.as_bytes()), expected, "{schema} and {text}");
@@ -51,7 +63,12 @@ fn openapi() {
         (json!({ "type": "string", "nullable": false }), &["\"a\""], &["null"], &[]),
         (json!({ "type": "string", "nullable": true, "enum": ["a"] }), &["\"a\""], &["null", "\"b\""], &[]),
         (json!({ "type": "string", "nullable": true, "enum": ["a", null] }), &["\"a\"", "null"], &["\"b\""], &[]),
-        (json!({ "type": "object", "nullable": true, "properties": { "a": { "type": "integer" } }, "required": ["a"] }), &["null", "{\"a\":1}"], &["{}"], &[]),
+        (
+            json!({ "type": "object", "nullable": true, "properties": { "a": { "type": "integer" } }, "required": ["a"] }),
+            &["null", "{\"a\":1}"],
+            &["{}"],
+            &[],
+        ),
         (json!({ "allOf": [{ "type": "string" }], "nullable": true }), &["\"a\""], &["null"], &["nullable"]),
         (json!({ "$schema": DRAFT_7, "type": "string", "nullable": true }), &["\"a\""], &["null"], &["nullable"]),
         (
@@ -85,9 +102,15 @@ fn mongodb_and_kubernetes() {
         (json!({ "bsonType": "bool" }), &["true"], &["1"], &[]),
         (json!({ "bsonType": ["objectId", "long"] }), &["3000000000"], &["1.5", "{}", "\"x\""], &[]),
         (json!({ "x-kubernetes-int-or-string": true }), &["1", "\"50%\""], &["1.5", "null", "{}"], &[]),
-        (json!({ "type": "object", "x-kubernetes-validations": [{ "rule": "self.a > 0" }] }), &["{}"], &["1"], &["x-kubernetes-validations"]),
+        (
+            json!({ "type": "object", "x-kubernetes-validations": [{ "rule": "self.a > 0" }] }),
+            &["{}"],
+            &["1"],
+            &["x-kubernetes-validations"],
+        ),
     ]);
-    let error = made(&Grammar::json_schema_value(json!({ "properties": { "a": { "bsonType": "objectId" } } }))).unwrap_err();
+    let error =
+        made(&Grammar::json_schema_value(json!({ "properties": { "a": { "bsonType": "objectId" } } }))).unwrap_err();
     assert_eq!((error.kind(), error.pointer(), error.keyword()), (ErrorKind::Unsupported, "/properties/a", "bsonType"));
 }
 
@@ -102,12 +125,32 @@ fn draft_3() {
         ),
         (json!({ "$schema": DRAFT_3, "divisibleBy": 3, "type": "integer" }), &["6"], &["7"], &[]),
         (json!({ "$schema": DRAFT_3, "type": "any" }), &["6", "null"], &[], &[]),
-        (json!({ "$schema": DRAFT_3, "type": ["integer", { "type": "string", "maxLength": 1 }] }), &["6", "\"a\""], &["\"ab\"", "null", "1.5"], &[]),
-        (json!({ "$schema": DRAFT_3, "disallow": ["string", { "type": "number", "minimum": 3 }] }), &["null", "2"], &["\"a\"", "4"], &[]),
+        (
+            json!({ "$schema": DRAFT_3, "type": ["integer", { "type": "string", "maxLength": 1 }] }),
+            &["6", "\"a\""],
+            &["\"ab\"", "null", "1.5"],
+            &[],
+        ),
+        (
+            json!({ "$schema": DRAFT_3, "disallow": ["string", { "type": "number", "minimum": 3 }] }),
+            &["null", "2"],
+            &["\"a\"", "4"],
+            &[],
+        ),
         (json!({ "$schema": DRAFT_3, "disallow": "string" }), &["null", "2"], &["\"a\""], &[]),
         (json!({ "$schema": DRAFT_3, "extends": { "minimum": 3 }, "type": "integer" }), &["3"], &["2", "\"a\""], &[]),
-        (json!({ "$schema": DRAFT_3, "extends": [{ "minimum": 3 }, { "maximum": 4 }], "type": "integer" }), &["3"], &["2", "5"], &[]),
-        (json!({ "$schema": DRAFT_3, "type": "object", "dependencies": { "a": "b" } }), &["{}", "{\"a\":1,\"b\":1}"], &["{\"a\":1}"], &[]),
+        (
+            json!({ "$schema": DRAFT_3, "extends": [{ "minimum": 3 }, { "maximum": 4 }], "type": "integer" }),
+            &["3"],
+            &["2", "5"],
+            &[],
+        ),
+        (
+            json!({ "$schema": DRAFT_3, "type": "object", "dependencies": { "a": "b" } }),
+            &["{}", "{\"a\":1,\"b\":1}"],
+            &["{\"a\":1}"],
+            &[],
+        ),
         (json!({ "divisibleBy": 3, "type": "integer" }), &["6"], &["7"], &[]),
         (
             json!({ "$schema": DRAFT_4, "divisibleBy": 3, "extends": {}, "disallow": "string", "required": true }),
@@ -153,11 +196,17 @@ fn references_that_are_dynamic_in_name_alone() {
         schema.as_object_mut().unwrap().extend(anchor.as_object().unwrap().clone());
         schema
     };
-    let (yes, no): (&[&str], &[&str]) = (&["{\"kids\":[{},{\"kids\":[]}]}"], &["{\"kids\":[1]}", "{\"kids\":[{\"x\":1}]}"]);
+    let (yes, no): (&[&str], &[&str]) =
+        (&["{\"kids\":[{},{\"kids\":[]}]}"], &["{\"kids\":[1]}", "{\"kids\":[{\"x\":1}]}"]);
     let mut named = tree("$dynamicRef", json!({ "$dynamicAnchor": "node" }));
     named["properties"]["kids"]["items"] = json!({ "$dynamicRef": "#node" });
-    judge(vec![(tree("$recursiveRef", json!({ "$schema": DRAFT_2019 })), yes, no, &[]), (tree("$dynamicRef", json!({})), yes, no, &[]), (named, yes, no, &[])]);
-    let error = made(&Grammar::json_schema_value(tree("$recursiveRef", json!({ "$recursiveAnchor": true })))).unwrap_err();
+    judge(vec![
+        (tree("$recursiveRef", json!({ "$schema": DRAFT_2019 })), yes, no, &[]),
+        (tree("$dynamicRef", json!({})), yes, no, &[]),
+        (named, yes, no, &[]),
+    ]);
+    let error =
+        made(&Grammar::json_schema_value(tree("$recursiveRef", json!({ "$recursiveAnchor": true })))).unwrap_err();
     assert_eq!((error.kind(), error.keyword()), (ErrorKind::Unsupported, "$recursiveRef"));
 }
 
@@ -167,7 +216,11 @@ fn the_order_of_keywords_changes_nothing() {
     let mut random = Random::new(3);
     let fuzzed = (0..400).map(|_| fuzzed_schema(&mut random, 2));
     for schema in crate::schemas::all().into_iter().chain(fuzzed) {
-        let judged = |schema: &Value| made(&Grammar::json_schema_value(schema.clone())).map(|(_, r)| (r.states, r.symbols, r.classes)).map_err(|e| e.kind());
+        let judged = |schema: &Value| {
+            made(&Grammar::json_schema_value(schema.clone()))
+                .map(|(_, r)| (r.states, r.symbols, r.classes))
+                .map_err(|e| e.kind())
+        };
         let turned = reversed(&schema, false);
         assert_eq!(judged(&schema), judged(&turned), "{schema} and {turned}");
     }
@@ -187,7 +240,12 @@ fn members_come_in_one_order_wherever_keywords_stand() {
 #[test]
 fn one_of_is_judged_beside_what_stands_behind_it() {
     judge(vec![
-        (json!({ "oneOf": [{ "uniqueItems": true, "maxItems": 1 }, { "type": "null" }], "type": ["array", "null"] }), &["[1]", "[]"], &["[1,1]", "3"], &[]),
+        (
+            json!({ "oneOf": [{ "uniqueItems": true, "maxItems": 1 }, { "type": "null" }], "type": ["array", "null"] }),
+            &["[1]", "[]"],
+            &["[1,1]", "3"],
+            &[],
+        ),
         (
             json!({
                 "oneOf": [{ "patternProperties": { "^x": { "type": "string" } } }, { "properties": { "k": { "const": 2 } } }],

@@ -15,16 +15,28 @@ fn texts_of_schemas() {
             &[r#""""#, r#""\u00e9\ud83d\ude00\/""#, "\"é😀\""],
             &[r#""\ud83d""#, r#""\ude00""#, r#""\ud83d\ud83d""#, "\"\n\"", r#""\x""#, "\"\u{0}\""],
         ),
-        (json!({ "type": "string", "maxLength": 2 }), &["\"é😀\"", r#""\u00e9\ud83d\ude00""#, r#""""#], &["\"abc\"", r#""ab\n""#]),
+        (
+            json!({ "type": "string", "maxLength": 2 }),
+            &["\"é😀\"", r#""\u00e9\ud83d\ude00""#, r#""""#],
+            &["\"abc\"", r#""ab\n""#],
+        ),
         (
             json!({ "type": "object", "properties": { "a": {}, "b": {} }, "required": ["b"] }),
             &[r#"{"b":1}"#, r#"{ "a" : [ ] , "b":{} }"#, r#"{"b":1,"a":2,"z":3}"#],
             &["{}", r#"{"a":1}"#, r#"{"a":1,}"#, r#"{"z":1,"b":1}"#],
         ),
         (json!({ "enum": [1, "x\u{1}"] }), &["1", r#""x\u0001""#], &["2", "\"x\"", "1.0"]),
-        (json!({ "exclusiveMinimum": 0.1, "maximum": 3, "type": "number" }), &["0.11", "3", "3.0", "1"], &["0.1", "0.10", "3.01", "-1", "0"]),
+        (
+            json!({ "exclusiveMinimum": 0.1, "maximum": 3, "type": "number" }),
+            &["0.11", "3", "3.0", "1"],
+            &["0.1", "0.10", "3.01", "-1", "0"],
+        ),
         (json!({ "type": "array", "items": false }), &["[]", "[ ]"], &["[1]", "[,]"]),
-        (json!({ "minimum": 1, "exclusiveMaximum": 2.5, "type": "number" }), &["1", "1.0", "2.49"], &["0.99", "2.5", "2.50", "3"]),
+        (
+            json!({ "minimum": 1, "exclusiveMaximum": 2.5, "type": "number" }),
+            &["1", "1.0", "2.49"],
+            &["0.99", "2.5", "2.50", "3"],
+        ),
     ];
     for (schema, yes, no) in cases {
         let automaton = of(&schema);
@@ -48,7 +60,8 @@ fn white_space_ends() {
 
 #[test]
 fn one_order_or_two() {
-    let schema = Grammar::json_schema(r#"{ "properties": { "a": {}, "b": {} }, "required": ["b"], "type": "object" }"#).unwrap();
+    let schema =
+        Grammar::json_schema(r#"{ "properties": { "a": {}, "b": {} }, "required": ["b"], "type": "object" }"#).unwrap();
     for (required_first, expected) in [(true, true), (false, false)] {
         let automaton = compile(&schema, &Options { required_first, ..Options::default() }).unwrap().0;
         assert_eq!(accepts(&automaton, br#"{"b":1,"a":2}"#), expected);
@@ -59,7 +72,12 @@ fn one_order_or_two() {
 #[test]
 fn errors_say_where_and_why() {
     let cases = [
-        (json!({ "properties": { "a/b": { "uniqueItems": true } } }), ErrorKind::Unsupported, "/properties/a~1b", "uniqueItems"),
+        (
+            json!({ "properties": { "a/b": { "uniqueItems": true } } }),
+            ErrorKind::Unsupported,
+            "/properties/a~1b",
+            "uniqueItems",
+        ),
         (json!({ "items": { "contains": true, "minContains": 2 } }), ErrorKind::Unsupported, "/items", "minContains"),
         (json!({ "allOf": [{ "pattern": "(a)\\1" }] }), ErrorKind::Unsupported, "/allOf/0", "pattern"),
         (json!({ "pattern": "(" }), ErrorKind::InvalidSchema, "", "pattern"),
@@ -71,7 +89,12 @@ fn errors_say_where_and_why() {
         (json!({ "properties": { "a": 3 } }), ErrorKind::InvalidSchema, "/properties/a", ""),
         (json!(3), ErrorKind::InvalidSchema, "", ""),
         (json!(false), ErrorKind::Unsatisfiable, "", ""),
-        (json!({ "required": ["a"], "properties": { "a": false }, "type": "object" }), ErrorKind::Unsatisfiable, "", ""),
+        (
+            json!({ "required": ["a"], "properties": { "a": false }, "type": "object" }),
+            ErrorKind::Unsatisfiable,
+            "",
+            "",
+        ),
         (
             json!({ "$defs": { "n": { "type": "object", "properties": { "n": { "$ref": "#/$defs/n" } }, "required": ["n"] } }, "$ref": "#/$defs/n" }),
             ErrorKind::Unsatisfiable,
@@ -96,13 +119,16 @@ fn a_format_that_patterns_spell_need_not_be_known() {
         let (automaton, report) = compile(&Grammar::json_schema_value(spelt), &Options::default()).unwrap();
         let warnings: Vec<_> = report.warnings.iter().map(|w| (w.pointer.as_str(), w.keyword.as_str())).collect();
         assert_eq!(warnings, [("", "format")]);
-        assert!(accepts(&automaton, br#""ab""#) && !accepts(&automaton, br#""abc""#) && !accepts(&automaton, br#""ad""#));
+        assert!(
+            accepts(&automaton, br#""ab""#) && !accepts(&automaton, br#""abc""#) && !accepts(&automaton, br#""ad""#)
+        );
     }
 }
 
 #[test]
 fn lenient_drops_and_says_so() {
-    let schema = json!({ "type": "array", "items": { "format": "moon", "type": "string" }, "uniqueItems": true, "x-note": 1 });
+    let schema =
+        json!({ "type": "array", "items": { "format": "moon", "type": "string" }, "uniqueItems": true, "x-note": 1 });
     let options = Options { lenient: true, ..Options::default() };
     let (automaton, report) = compile(&Grammar::json_schema_value(schema), &options).unwrap();
     let mut dropped: Vec<_> = report.warnings.iter().map(|w| (w.pointer.as_str(), w.keyword.as_str())).collect();

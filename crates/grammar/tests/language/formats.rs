@@ -7,7 +7,8 @@ use crate::support::accepts;
 
 /// Whether a schema has each text, and the keywords of its warnings.
 fn judged(schema: &Value, yes: &[&str], no: &[&str]) -> Vec<String> {
-    let (automaton, report) = compile(&Grammar::json_schema_value(schema.clone()), &Options::default()).unwrap_or_else(|e| panic!("{schema}: {e}"));
+    let (automaton, report) = compile(&Grammar::json_schema_value(schema.clone()), &Options::default())
+        .unwrap_or_else(|e| panic!("{schema}: {e}"));
     for (texts, expected) in [(yes, true), (no, false)] {
         for text in texts {
             assert_eq!(accepts(&automaton, text.as_bytes()), expected, "{schema} and {text}");
@@ -20,7 +21,8 @@ fn judged(schema: &Value, yes: &[&str], no: &[&str]) -> Vec<String> {
 fn strings(format: &str, yes: &[&str], no: &[&str]) {
     let quoted = |list: &[&str]| list.iter().map(|text| json!(text).to_string()).collect::<Vec<_>>();
     let (yes, no) = (quoted(yes), quoted(no));
-    let (yes, no): (Vec<&str>, Vec<&str>) = (yes.iter().map(String::as_str).collect(), no.iter().map(String::as_str).collect());
+    let (yes, no): (Vec<&str>, Vec<&str>) =
+        (yes.iter().map(String::as_str).collect(), no.iter().map(String::as_str).collect());
     judged(&json!({ "type": "string", "format": format }), &yes, &no);
     // The order of keys changes nothing.
     judged(&json!({ "format": format, "type": "string" }), &yes, &no);
@@ -29,22 +31,38 @@ fn strings(format: &str, yes: &[&str], no: &[&str]) {
 #[test]
 fn formats_of_strings() {
     strings("path", &["/etc/hosts", "a b.txt", "C:\\x"], &["", "a\0b"]);
-    strings("url", &["https://a.b/c?d=e#f", "ftp://u:p@h:21/", "http://[::1]/"], &["a.b/c", "https:///x", "mailto:a@b.c", "http://a b/"]);
+    strings(
+        "url",
+        &["https://a.b/c?d=e#f", "ftp://u:p@h:21/", "http://[::1]/"],
+        &["a.b/c", "https:///x", "mailto:a@b.c", "http://a b/"],
+    );
     for name in ["byte", "base64"] {
         strings(name, &["", "aGk=", "aGVsbG8h", "YQ=="], &["aGk", "a", "=", "aGk=aGk=", "aG-_"]);
     }
     strings("base64url", &["", "aGk", "aGk=", "-_-_"], &["a", "aG+/"]);
-    strings("semver", &["1.0.0", "0.10.3-rc.1+build.7", "1.2.3-0a"], &["1.0", "01.0.0", "1.0.0-01", "v1.0.0", "1.0.0-"]);
+    strings(
+        "semver",
+        &["1.0.0", "0.10.3-rc.1+build.7", "1.2.3-0a"],
+        &["1.0", "01.0.0", "1.0.0-01", "v1.0.0", "1.0.0-"],
+    );
     strings("iri", &["https://exämple.org/ü?q=é#ß", "a:b"], &["é", "//ä", "http://a b", "http://<ü>/"]);
     strings("iri-reference", &["/ü/é", "#ß", "", "//ä/b", "ä/b"], &["\\ü", "a b", ":ü"]);
     strings("cidr", &["10.0.0.0/8", "::/0", "fe80::1/64"], &["10.0.0.0", "10.0.0.0/33", "::/129", "10.0.0.0/08"]);
     strings("cidrv4", &["10.0.0.0/8"], &["::/0"]);
     strings("cidrv6", &["::/128"], &["10.0.0.0/8"]);
     strings("ip", &["10.0.0.1", "::1"], &["10.0.0", "x"]);
-    strings("uuid4", &["6fa459ea-ee8a-4ca4-894e-db77e160355e"], &["6fa459ea-ee8a-3ca4-894e-db77e160355e", "6fa459ea-ee8a-4ca4-194e-db77e160355e"]);
+    strings(
+        "uuid4",
+        &["6fa459ea-ee8a-4ca4-894e-db77e160355e"],
+        &["6fa459ea-ee8a-3ca4-894e-db77e160355e", "6fa459ea-ee8a-4ca4-194e-db77e160355e"],
+    );
     strings("idn-email", &["실례@실례.테스트", "a@b"], &["a", "@b", "a b@c"]);
     strings("idn-hostname", &["실례.테스트", "a-b.c"], &["", "-a", "a..b", "a b"]);
-    strings("date", &["2000-02-29", "2024-02-29", "1900-02-28"], &["1900-02-29", "2023-02-29", "2024-02-30", "2024-13-01", "2024-04-31", "2024-1-1"]);
+    strings(
+        "date",
+        &["2000-02-29", "2024-02-29", "1900-02-28"],
+        &["1900-02-29", "2023-02-29", "2024-02-30", "2024-13-01", "2024-04-31", "2024-1-1"],
+    );
     strings("partial-date-time", &["2024-02-29T12:00:00"], &["2023-02-29T12:00:00", "2024-02-29T12:00:00Z"]);
     strings("mac", &["00:1A:2b:3c:4d:5e"], &["00:1A:2b:3c:4d", "00:1A-2b:3c:4d:5e"]);
 }
@@ -53,7 +71,20 @@ fn formats_of_strings() {
 fn the_format_regex_is_a_regular_expression() {
     strings(
         "regex",
-        &["", "a", "^a+$", "[a-z0-9]{2,}", "(a|b)*?", "\\d+\\.\\d{1,3}", "((a)(?:b))c", "[^\\]x-]", "a||b", "[-a]", "\\u00e9\\/", "x{0,3}y??"],
+        &[
+            "",
+            "a",
+            "^a+$",
+            "[a-z0-9]{2,}",
+            "(a|b)*?",
+            "\\d+\\.\\d{1,3}",
+            "((a)(?:b))c",
+            "[^\\]x-]",
+            "a||b",
+            "[-a]",
+            "\\u00e9\\/",
+            "x{0,3}y??",
+        ],
         &["(", ")", "[", "a)", "*a", "a**", "[z-a]", "a{3,2}", "\\", "(?<n", "(a", "a{", "[a", "|*", "((a)", "\\p"],
     );
 }
@@ -64,7 +95,14 @@ fn a_jwt_has_a_header_that_can_be_read() {
     strings(
         "jwt",
         &[&format!("{head}.{claims}.c2ln_-AA")],
-        &[head, &format!("{head}.{claims}"), &format!("{head}.{claims}."), "a.b.c", &format!("{claims}.{claims}.c2ln"), &format!("{head}.{claims}.c2ln.c2ln")],
+        &[
+            head,
+            &format!("{head}.{claims}"),
+            &format!("{head}.{claims}."),
+            "a.b.c",
+            &format!("{claims}.{claims}.c2ln"),
+            &format!("{head}.{claims}.c2ln.c2ln"),
+        ],
     );
 }
 
@@ -93,9 +131,11 @@ fn no_format_is_refused_and_none_is_ignored_in_silence() {
         let schema = json!({ "format": format, "type": "string" });
         assert_eq!(judged(&schema, &["\"\"", "\"{}\""], &["1", "{}"]), ["format"], "{format}");
     }
-    for schema in
-        [json!({ "type": "integer", "format": "date" }), json!({ "type": "string", "format": "int64" }), json!({ "format": "moon", "type": "object" })]
-    {
+    for schema in [
+        json!({ "type": "integer", "format": "date" }),
+        json!({ "type": "string", "format": "int64" }),
+        json!({ "format": "moon", "type": "object" }),
+    ] {
         assert_eq!(judged(&schema, &[], &["null"]), ["format"], "{schema}");
     }
     assert!(judged(&json!({ "format": "date" }), &["1", "\"2024-01-01\""], &["\"x\""]).is_empty());
@@ -124,7 +164,14 @@ fn a_format_may_stand_before_its_type() {
 fn patterns_of_zod() {
     let duration = r"^P(?:(\d+W)|(?!.*W)(?=\d|T\d)(\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+([.,]\d+)?S)?)?)$";
     let schema = json!({ "type": "string", "format": "duration", "pattern": duration });
-    assert!(judged(&schema, &["\"P3W\"", "\"P1Y2M3DT4H5M6S\"", "\"PT5M\""], &["\"P\"", "\"PT\"", "\"P1YT\"", "\"P1Y3W\"", "\"1Y\""]).is_empty());
+    assert!(
+        judged(
+            &schema,
+            &["\"P3W\"", "\"P1Y2M3DT4H5M6S\"", "\"PT5M\""],
+            &["\"P\"", "\"PT\"", "\"P1YT\"", "\"P1Y3W\"", "\"1Y\""]
+        )
+        .is_empty()
+    );
     judged(&json!({ "pattern": duration }), &["\"PT1.5S\"", "\"P1Y1D\""], &["\"PT\"", "\"P1W1D\"", "\"\""]);
     let emoji = r"^(?=[\s\S]*[\p{Extended_Pictographic}\p{Regional_Indicator}\u20E3])[\p{Extended_Pictographic}\p{Emoji_Component}]+$";
     judged(

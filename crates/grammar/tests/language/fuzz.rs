@@ -1,4 +1,5 @@
-//! Random schemas and regular expressions for as long as one likes: no panic, and the bounds of time and memory that the limits promise.
+//! Random schemas and regular expressions for as long as one likes: no panic, and the bounds of time and memory that
+//! the limits promise.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -74,7 +75,8 @@ fn widened(random: &mut Random) -> Value {
         schema[["anyOf", "oneOf", "allOf"][random.below(3)]] = json!(many);
     }
     if random.chance(20) {
-        let properties: serde_json::Map<String, Value> = (0..random.below(200)).map(|i| (format!("key {i}"), fuzzed_schema(random, 0))).collect();
+        let properties: serde_json::Map<String, Value> =
+            (0..random.below(200)).map(|i| (format!("key {i}"), fuzzed_schema(random, 0))).collect();
         schema["properties"] = json!(properties);
     }
     if random.chance(20) {

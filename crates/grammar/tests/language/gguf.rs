@@ -1,4 +1,5 @@
-//! The tokens of a GGUF file, as bytes: llama.cpp's repository holds published vocabularies as such files without weights.
+//! The tokens of a GGUF file, as bytes: llama.cpp's repository holds published vocabularies as such files without
+//! weights.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Schemas and regular expressions made to hurt: an answer or a typed error, soon. Where `MILLRACE_FUZZ_SECONDS` is set, the
-//! fuzzers run for that long.
+//! Schemas and regular expressions made to hurt: an answer or a typed error, soon. Where `MILLRACE_FUZZ_SECONDS` is
+//! set, the fuzzers run for that long.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,10 @@ fn judged(what: &str, grammar: &Grammar) {
     let began = Instant::now();
     let result = made(grammar);
     let took = began.elapsed();
-    let answer = result.map_or_else(|e| format!("{} {e}", e.code()), |(_, r)| format!("{} states, {} bytes, {} steps", r.states, r.bytes, r.work));
+    let answer = result.map_or_else(
+        |e| format!("{} {e}", e.code()),
+        |(_, r)| format!("{} states, {} bytes, {} steps", r.states, r.bytes, r.work),
+    );
     println!("{what}: {:.0} ms: {answer}", took.as_secs_f64() * 1e3);
     assert!(took < SOON, "{what} took {took:?}");
 }
@@ -30,16 +33,24 @@ fn large_and_deep_schemas() {
     judged("allOf inside each other", &Grammar::json_schema_value(deep));
     judged(
         "an enum of 5,000",
-        &Grammar::json_schema_value(json!({ "enum": (0..5000).map(|i| format!("value {} of many", i * 7919 % 5000)).collect::<Vec<_>>() })),
+        &Grammar::json_schema_value(
+            json!({ "enum": (0..5000).map(|i| format!("value {} of many", i * 7919 % 5000)).collect::<Vec<_>>() }),
+        ),
     );
     for required in [false, true] {
-        let properties: Map<String, Value> = (0..500).map(|i| (format!("p{i}_{}", i * 31), json!({ "type": ["string", "integer", "null"] }))).collect();
+        let properties: Map<String, Value> =
+            (0..500).map(|i| (format!("p{i}_{}", i * 31), json!({ "type": ["string", "integer", "null"] }))).collect();
         let names: Vec<String> = if required { properties.keys().cloned().collect() } else { Vec::new() };
         judged(
             "500 properties",
-            &Grammar::json_schema_value(json!({ "type": "object", "properties": properties, "required": names, "additionalProperties": false })),
+            &Grammar::json_schema_value(
+                json!({ "type": "object", "properties": properties, "required": names, "additionalProperties": false }),
+            ),
         );
-        judged("500 properties and others", &Grammar::json_schema_value(json!({ "type": "object", "properties": properties, "required": names })));
+        judged(
+            "500 properties and others",
+            &Grammar::json_schema_value(json!({ "type": "object", "properties": properties, "required": names })),
+        );
     }
     let one_of: Vec<Value> = (0..40).map(|i| json!({ "required": [format!("k{i}")] })).collect();
     judged("oneOf of 40", &Grammar::json_schema_value(json!({ "oneOf": one_of, "type": "object" })));
@@ -63,10 +74,17 @@ fn regexes_made_to_explode() {
         "(.{0,500}x){20}",
         "\\S{1,3000}",
     ];
-    for source in sources.into_iter().map(str::to_owned).chain(["(".repeat(5000), "(".repeat(60) + &")*".repeat(60), "(?:".repeat(3000) + &")".repeat(3000)]) {
+    for source in sources.into_iter().map(str::to_owned).chain([
+        "(".repeat(5000),
+        "(".repeat(60) + &")*".repeat(60),
+        "(?:".repeat(3000) + &")".repeat(3000),
+    ]) {
         let name: String = source.chars().take(40).collect();
         judged(&name, &Grammar::regex(source.clone()));
-        judged(&format!("pattern {name}"), &Grammar::json_schema_value(json!({ "type": "string", "pattern": source, "maxLength": 300 })));
+        judged(
+            &format!("pattern {name}"),
+            &Grammar::json_schema_value(json!({ "type": "string", "pattern": source, "maxLength": 300 })),
+        );
     }
 }
 
@@ -82,8 +100,8 @@ fn more(rounds: usize, began: Instant, n: usize) -> bool {
 fn fuzzed_regexes() {
     let started = Instant::now();
     let pieces = [
-        "a", "b", "é", ".", "\\d", "\\S", "[a-f]", "[^x]", "(", ")", "|", "*", "+", "?", "{2,5}", "{3}", "^", "$", "(?=", "(?!", "(?:", "\\u00e9", "[", "]",
-        "\\", "-", "{", "0",
+        "a", "b", "é", ".", "\\d", "\\S", "[a-f]", "[^x]", "(", ")", "|", "*", "+", "?", "{2,5}", "{3}", "^", "$",
+        "(?=", "(?!", "(?:", "\\u00e9", "[", "]", "\\", "-", "{", "0",
     ];
     let mut random = Random::new(5);
     let mut n = 0;
@@ -104,15 +122,24 @@ pub fn fuzzed_schema(random: &mut Random, depth: usize) -> Value {
     let mut map = Map::new();
     for _ in 0..random.below(4) + 1 {
         let name = names[random.below(names.len())];
-        let inner = |random: &mut Random| if depth == 0 { json!(random.chance(80)) } else { fuzzed_schema(random, depth - 1) };
+        let inner =
+            |random: &mut Random| if depth == 0 { json!(random.chance(80)) } else { fuzzed_schema(random, depth - 1) };
         let (key, value) = match random.below(32) {
-            0..=3 => ("type", json!(["null", "boolean", "object", "array", "string", "number", "integer"][random.below(7)])),
+            0..=3 => {
+                ("type", json!(["null", "boolean", "object", "array", "string", "number", "integer"][random.below(7)]))
+            }
             4 => ("type", json!(["string", "object", "integer"])),
             5 => ("enum", json!([1, "a", null, { "a": 1 }, [2], 2.5])),
             6 => ("const", numbers[random.below(6)].clone()),
-            7 => (["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"][random.below(4)], numbers[random.below(6)].clone()),
+            7 => (
+                ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"][random.below(4)],
+                numbers[random.below(6)].clone(),
+            ),
             8 => ("multipleOf", json!([1.0, 3.0, 0.5, 0.01, 12.0][random.below(5)])),
-            9 | 10 => (["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"][random.below(6)], counts[random.below(5)].clone()),
+            9 | 10 => (
+                ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"][random.below(6)],
+                counts[random.below(5)].clone(),
+            ),
             11 => ("pattern", json!(["^a", "b$", "[0-9]{2}", "^(?!a)", "x|y"][random.below(5)])),
             12 => ("format", json!(["date", "email", "uuid", "ipv4"][random.below(4)])),
             13 | 14 => ("properties", json!({ name: inner(random), names[random.below(5)]: inner(random) })),

@@ -1,4 +1,5 @@
-//! Masks beside those of llguidance, for every token of a byte-level BPE vocabulary and of a SentencePiece one, at random places of random texts.
+//! Masks beside those of llguidance, for every token of a byte-level BPE vocabulary and of a SentencePiece one, at
+//! random places of random texts.
 //!
 //! Where they differ, there is a reason: [`reason`] lists them all, and what is not on the list fails.
 
@@ -15,10 +16,19 @@ use crate::support::Random;
 
 /// The bytes of a published tokenizer's tokens (tests/data/tokenizer/README.md says where they are from).
 fn tokens(name: &str) -> Vec<Vec<u8>> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tokenizer").join(name).join("tokenizer.json");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/data/tokenizer")
+        .join(name)
+        .join("tokenizer.json");
     let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let level = file["decoder"].to_string().contains("ByteLevel");
-    let special: Vec<&str> = file["added_tokens"].as_array().unwrap().iter().filter(|t| t["special"] == true).filter_map(|t| t["content"].as_str()).collect();
+    let special: Vec<&str> = file["added_tokens"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|t| t["special"] == true)
+        .filter_map(|t| t["content"].as_str())
+        .collect();
     // A token that is missing here has no bytes.
     let bytes = |token: &str| -> Vec<u8> {
         if special.contains(&token) {
@@ -76,12 +86,20 @@ fn reason(schema: &Value, token: &[u8], before: &[u8], ours: bool) -> Option<&'s
             Some("escapes: half of a surrogate pair is refused here; which characters may be escaped differs")
         }
         () if !ours && std::str::from_utf8(token).is_err() => Some("bytes that no UTF-8 text has are refused here"),
-        () if token.iter().any(u8::is_ascii_digit) && exponent(before, token) => Some("exponents have at most two digits here"),
+        () if token.iter().any(u8::is_ascii_digit) && exponent(before, token) => {
+            Some("exponents have at most two digits here")
+        }
         () if !ours && padding(before, token) => Some("white space ends after 64 bytes here"),
-        () if !ours && schema["format"] == "email" && before.len() + token.len() > 64 => Some("what stands before the @ has at most 64 characters here"),
-        () if !ours && [before, token].concat().windows(2).any(|pair| pair == b"@[") => Some("email addresses at a host in brackets are refused here"),
+        () if !ours && schema["format"] == "email" && before.len() + token.len() > 64 => {
+            Some("what stands before the @ has at most 64 characters here")
+        }
+        () if !ours && [before, token].concat().windows(2).any(|pair| pair == b"@[") => {
+            Some("email addresses at a host in brackets are refused here")
+        }
         () if ours && token.starts_with(b"-") => Some("-0 is at least 0 here"),
-        () if ours && before.contains(&b':') && token.contains(&b'.') => Some("IPv6 addresses may end in an IPv4 address here"),
+        () if ours && before.contains(&b':') && token.contains(&b'.') => {
+            Some("IPv6 addresses may end in an IPv4 address here")
+        }
         () => None,
     }
 }
@@ -146,7 +164,9 @@ fn compare(name: &str, tokens: &[Vec<u8>], pairs: usize, random: &mut Random, su
                     )),
                 }
             }
-            let both: Vec<usize> = (0..tokens.len()).filter(|&id| !tokens[id].is_empty() && ours(id) && theirs.is_allowed(id as TokenId)).collect();
+            let both: Vec<usize> = (0..tokens.len())
+                .filter(|&id| !tokens[id].is_empty() && ours(id) && theirs.is_allowed(id as TokenId))
+                .collect();
             let Some(&id) = both.get(random.below(both.len().max(1))) else { break };
             assert!(walk.advance_token(&automaton, &tokens[id]));
             if matcher.consume_token(id as TokenId).is_err() {
@@ -186,7 +206,13 @@ fn masks_of_whole_vocabularies() {
         let tokens = if path.ends_with(".gguf") { crate::gguf::tokens(path.as_ref()) } else { ranks(path) };
         let mut sum = Sum::default();
         compare(path, &tokens, 200, &mut random, &mut sum);
-        println!("{path}: {} tokens, {} pairs, {} judged; where they differ: {:#?}", tokens.len(), sum.pairs, sum.judged, sum.reasons);
+        println!(
+            "{path}: {} tokens, {} pairs, {} judged; where they differ: {:#?}",
+            tokens.len(),
+            sum.pairs,
+            sum.judged,
+            sum.reasons
+        );
         assert!(sum.pairs >= 200);
         unknown.append(&mut sum.unknown);
     }
@@ -196,7 +222,9 @@ fn masks_of_whole_vocabularies() {
 
 /// Lines of a token in base64 and its number.
 fn ranks(path: &str) -> Vec<Vec<u8>> {
-    let digit = |c: u8| b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".iter().position(|&d| d == c).unwrap() as u32;
+    let digit = |c: u8| {
+        b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".iter().position(|&d| d == c).unwrap() as u32
+    };
     let bytes = |text: &str| -> Vec<u8> {
         let digits: Vec<u8> = text.bytes().filter(|&c| c != b'=').collect();
         let group = |group: &[u8]| {

@@ -1,4 +1,5 @@
-//! Arrays that come from another module: those of the compiler are taken as they are, and whatever else is taken stays within itself.
+//! Arrays that come from another module: those of the compiler are taken as they are, and whatever else is taken stays
+//! within itself.
 
 use millrace_grammar::{Automaton, Walk};
 use serde_json::json;
@@ -6,7 +7,15 @@ use serde_json::json;
 use crate::support::{Random, of};
 
 fn again(a: &Automaton) -> Option<Automaton> {
-    Automaton::from_parts(a.table.clone(), a.info.clone(), a.states_info.clone(), a.classes, a.states, a.symbols, a.start)
+    Automaton::from_parts(
+        a.table.clone(),
+        a.info.clone(),
+        a.states_info.clone(),
+        a.classes,
+        a.states,
+        a.symbols,
+        a.start,
+    )
 }
 
 #[test]
@@ -19,23 +28,32 @@ fn what_the_compiler_makes_is_sound() {
 
 #[test]
 fn what_is_taken_stays_within_its_arrays() {
-    let automaton =
-        of(&json!({ "properties": { "a": { "type": "array", "items": { "maxLength": 3 } }, "b": { "anyOf": [{ "type": "string" }, { "items": true }] } } }));
+    let automaton = of(
+        &json!({ "properties": { "a": { "type": "array", "items": { "maxLength": 3 } }, "b": { "anyOf": [{ "type": "string" }, { "items": true }] } } }),
+    );
     let mut random = Random::new(9);
     let (mut taken, mut refused) = (0, 0);
     for _ in 0..4000 {
         let mut broken = automaton.clone();
         for _ in 0..random.below(3) + 1 {
-            let value = if random.chance(50) { random.next() as u32 } else { random.below(300) as u32 | (random.below(4) as u32) << 30 };
+            let value = if random.chance(50) {
+                random.next() as u32
+            } else {
+                random.below(300) as u32 | (random.below(4) as u32) << 30
+            };
             match random.below(6) {
-                0 => *[&mut broken.classes, &mut broken.states, &mut broken.symbols, &mut broken.start][random.below(4)] = value,
+                0 => {
+                    *[&mut broken.classes, &mut broken.states, &mut broken.symbols, &mut broken.start]
+                        [random.below(4)] = value
+                }
                 1 | 2 => {
                     let i = random.below(broken.info.len());
                     broken.info[i] = value;
                 }
                 3 => {
                     let (array, by) = (random.below(3), random.below(3));
-                    let array = [&mut broken.table, &mut broken.info, &mut broken.states_info].into_iter().nth(array).unwrap();
+                    let array =
+                        [&mut broken.table, &mut broken.info, &mut broken.states_info].into_iter().nth(array).unwrap();
                     array.truncate(array.len() - by);
                 }
                 _ => {

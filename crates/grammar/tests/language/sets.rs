@@ -21,7 +21,11 @@ fn unique_items_of_few_values() {
         &["[]", "[\"b\",\"a\",null,1]", "[ 1 , \"a\" ]"],
         &["[\"a\",\"a\"]", "[1,\"b\",1]", "[null,null]", "[2]"],
     );
-    judge(&json!({ "items": { "type": "boolean" }, "uniqueItems": true, "minItems": 2 }), &["[true,false]", "1"], &["[true]", "[true,true]", "[]"]);
+    judge(
+        &json!({ "items": { "type": "boolean" }, "uniqueItems": true, "minItems": 2 }),
+        &["[true,false]", "1"],
+        &["[true]", "[true,true]", "[]"],
+    );
     judge(
         &json!({ "items": { "type": "integer", "minimum": -1, "maximum": 2 }, "uniqueItems": true, "maxItems": 2 }),
         &["[0,-1]", "[2]"],
@@ -32,7 +36,11 @@ fn unique_items_of_few_values() {
         &["[\"a\",\"c\",\"b\"]", "[\"b\",\"c\"]"],
         &["[\"b\",\"b\"]", "[\"c\"]"],
     );
-    judge(&json!({ "prefixItems": [{ "type": "string" }, { "type": "integer" }], "items": false, "uniqueItems": true }), &["[\"a\",1]"], &["[1]"]);
+    judge(
+        &json!({ "prefixItems": [{ "type": "string" }, { "type": "integer" }], "items": false, "uniqueItems": true }),
+        &["[\"a\",1]"],
+        &["[1]"],
+    );
     judge(
         &json!({ "items": { "enum": ["a", "b"] }, "uniqueItems": true, "anyOf": [{ "maxItems": 1 }, { "minItems": 2 }] }),
         &["[\"b\",\"a\"]"],
@@ -60,18 +68,27 @@ fn unique_items_of_many_values_come_in_order_behind_the_first() {
 
 #[test]
 fn unique_items_of_endless_values_are_refused() {
-    for schema in [json!({ "uniqueItems": true }), json!({ "type": "array", "items": { "type": "string" }, "uniqueItems": true })] {
+    for schema in
+        [json!({ "uniqueItems": true }), json!({ "type": "array", "items": { "type": "string" }, "uniqueItems": true })]
+    {
         let error = made(&Grammar::json_schema_value(schema.clone())).expect_err(&schema.to_string());
         assert_eq!((error.kind(), error.keyword()), (ErrorKind::Unsupported, "uniqueItems"));
     }
-    let error = made(&Grammar::json_schema_value(json!({ "not": { "type": "array", "items": { "enum": [1, 2] }, "uniqueItems": true } }))).unwrap_err();
+    let error = made(&Grammar::json_schema_value(
+        json!({ "not": { "type": "array", "items": { "enum": [1, 2] }, "uniqueItems": true } }),
+    ))
+    .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
 #[test]
 fn one_of_objects_whose_properties_differ() {
     let closed = |names: &[&str]| {
-        let properties: Value = names.iter().map(|name| ((*name).to_owned(), json!({ "type": "integer" }))).collect::<serde_json::Map<_, _>>().into();
+        let properties: Value = names
+            .iter()
+            .map(|name| ((*name).to_owned(), json!({ "type": "integer" })))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
         json!({ "type": "object", "properties": properties, "additionalProperties": false })
     };
     judge(
@@ -114,5 +131,9 @@ fn the_opposite_of_members_that_are_not_listed() {
         &["{\"a\":1}", "{\"a\":1,\"b\":1}", "{\"a\":1,\"b\":\"x\",\"c\":1}"],
     );
     // The opposite of the opposite.
-    judge(&json!({ "type": "object", "not": { "not": { "additionalProperties": { "type": "integer" } } } }), &["{}", "{\"a\":1}"], &["{\"a\":\"s\"}"]);
+    judge(
+        &json!({ "type": "object", "not": { "not": { "additionalProperties": { "type": "integer" } } } }),
+        &["{}", "{\"a\":1}"],
+        &["{\"a\":\"s\"}"],
+    );
 }

@@ -1,4 +1,5 @@
-//! Random walks: any allowed byte, with a leaning towards the end. What is finished satisfies the schema; what is not can be finished.
+//! Random walks: any allowed byte, with a leaning towards the end. What is finished satisfies the schema; what is not
+//! can be finished.
 
 use millrace_grammar::{Automaton, Walk, entry};
 use serde_json::Value;
@@ -36,7 +37,8 @@ pub fn checked(schema: &Value, automaton: &Automaton, random: &mut Random) -> bo
     let mut text = Vec::new();
     let wander = random.below(120);
     for step in 0..3000 {
-        let allowed: Vec<u8> = (0..=255u8).filter(|&b| automaton.entry(walk.state(), b) != 0 && walk.allowed(automaton, &[b])).collect();
+        let allowed: Vec<u8> =
+            (0..=255u8).filter(|&b| automaton.entry(walk.state(), b) != 0 && walk.allowed(automaton, &[b])).collect();
         if walk.accepting(automaton) && (step > wander || random.chance(30) || allowed.is_empty()) {
             judge(schema, &text);
             return true;
@@ -60,13 +62,16 @@ fn judge(schema: &Value, text: &[u8]) {
     if repeats(text) {
         return;
     }
-    let validator = jsonschema::options().with_draft(jsonschema::Draft::Draft202012).should_validate_formats(true).build(schema);
+    let validator =
+        jsonschema::options().with_draft(jsonschema::Draft::Draft202012).should_validate_formats(true).build(schema);
     // What the other validator cannot read is left to the suites.
     let Ok(validator) = validator else { return };
-    // The validator divides doubles, which hold 15 digits, where here all digits count; and takes -0 for no integer in a list of types.
-    // It also takes -23 for no multiple of 0.5, and 8303.96 for none of 0.01.
+    // The validator divides doubles, which hold 15 digits, where here all digits count; and takes -0 for no integer in
+    // a list of types. It also takes -23 for no multiple of 0.5, and 8303.96 for none of 0.01.
     let divided = shown.contains(['-', '.']) && schema.to_string().contains("multipleOf");
-    let rounded = divided || shown.contains("-0") || shown.split(|c: char| !c.is_ascii_digit() && c != '.').any(|digits| digits.len() > 15);
+    let rounded = divided
+        || shown.contains("-0")
+        || shown.split(|c: char| !c.is_ascii_digit() && c != '.').any(|digits| digits.len() > 15);
     assert!(rounded || validator.is_valid(&value), "{schema} does not have {shown}");
 }
 
@@ -75,7 +80,9 @@ fn repeats(text: &[u8]) -> bool {
     let colons = text.iter().filter(|&&b| b == b':').count();
     fn members(value: &Value) -> usize {
         match value {
-            Value::Object(map) => map.len() + map.iter().map(|(k, v)| k.matches(':').count() + members(v)).sum::<usize>(),
+            Value::Object(map) => {
+                map.len() + map.iter().map(|(k, v)| k.matches(':').count() + members(v)).sum::<usize>()
+            }
             Value::Array(list) => list.iter().map(members).sum(),
             Value::String(s) => s.matches(':').count(),
             _ => 0,

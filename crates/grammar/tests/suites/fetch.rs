@@ -11,7 +11,8 @@ pub fn suite(name: &str, repository: &str) -> PathBuf {
     if !folder.exists() {
         std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
         let url = format!("https://github.com/{repository}");
-        let done = Command::new("git").args(["clone", "--quiet", "--depth", "1", &url]).arg(&folder).status().expect("git");
+        let done =
+            Command::new("git").args(["clone", "--quiet", "--depth", "1", &url]).arg(&folder).status().expect("git");
         assert!(done.success(), "{repository} could not be cloned to {}", folder.display());
     }
     folder

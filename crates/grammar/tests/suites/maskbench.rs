@@ -1,5 +1,6 @@
-//! MaskBench (guidance-ai/jsonschemabench): schemas of the world with valid and invalid instances. Only files whose name has an even first byte of its
-//! SHA-256: the others are kept to judge what has been learnt from these. `MILLRACE_HELD_OUT` measures the others, and prints nothing of them but the sums.
+//! MaskBench (guidance-ai/jsonschemabench): schemas of the world with valid and invalid instances. Only files whose
+//! name has an even first byte of its SHA-256: the others are kept to judge what has been learnt from these.
+//! `MILLRACE_HELD_OUT` measures the others, and prints nothing of them but the sums.
 
 use std::time::Instant;
 
@@ -32,11 +33,18 @@ struct Sum {
 #[ignore = "clones MaskBench"]
 fn maskbench() {
     let folder = suite("maskbench", "guidance-ai/jsonschemabench");
-    let data =
-        ["maskbench/data", "."].map(|d| folder.join(d)).into_iter().find(|d| d.join("Github_easy---o10008.json").exists() || d.ends_with("data")).unwrap();
+    let data = ["maskbench/data", "."]
+        .map(|d| folder.join(d))
+        .into_iter()
+        .find(|d| d.join("Github_easy---o10008.json").exists() || d.ends_with("data"))
+        .unwrap();
     let data = if data.exists() { data } else { folder };
     let verbose = std::env::var("VERBOSE").unwrap_or_default();
-    let mut files: Vec<_> = std::fs::read_dir(data).unwrap().map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "json")).collect();
+    let mut files: Vec<_> = std::fs::read_dir(data)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "json"))
+        .collect();
     files.sort();
     let mut sum = Sum::default();
     let held_out = std::env::var_os("MILLRACE_HELD_OUT").is_some();
@@ -45,7 +53,9 @@ fn maskbench() {
         if (Sha256::digest(name.as_bytes())[0] % 2 != 0) != held_out {
             continue;
         }
-        let Ok(case) = serde_json::from_str::<Value>(&std::fs::read_to_string(&file).unwrap()) else { panic!("{name} is no JSON") };
+        let Ok(case) = serde_json::from_str::<Value>(&std::fs::read_to_string(&file).unwrap()) else {
+            panic!("{name} is no JSON")
+        };
         judge(name, &case, &mut sum, if held_out { None } else { Some(&verbose) });
     }
     sum.ms.sort_by(f64::total_cmp);
@@ -64,8 +74,18 @@ fn maskbench() {
     println!("{} of those that refuse a valid instance have it in another order of its keys", sum.other_order);
     println!("instances: {} valid, {} invalid", sum.valid, sum.invalid);
     println!("compiled in ms: median {:.2}, p99 {:.2}, max {:.2}", sum.ms[at(0.5)], sum.ms[at(0.99)], sum.ms[at(1.0)]);
-    println!("states: median {}, p99 {}, max {}", sum.states[sum.states.len() / 2], sum.states[sum.states.len() * 99 / 100], sum.states[sum.states.len() - 1]);
-    println!("bytes: median {}, p99 {}, max {}", sum.bytes[sum.bytes.len() / 2], sum.bytes[sum.bytes.len() * 99 / 100], sum.bytes[sum.bytes.len() - 1]);
+    println!(
+        "states: median {}, p99 {}, max {}",
+        sum.states[sum.states.len() / 2],
+        sum.states[sum.states.len() * 99 / 100],
+        sum.states[sum.states.len() - 1]
+    );
+    println!(
+        "bytes: median {}, p99 {}, max {}",
+        sum.bytes[sum.bytes.len() / 2],
+        sum.bytes[sum.bytes.len() * 99 / 100],
+        sum.bytes[sum.bytes.len() - 1]
+    );
     assert!(sum.schemas > 5000, "only {} schemas", sum.schemas);
     assert_eq!(sum.accepted_invalid, 0);
     assert!(sum.passed * 100 >= sum.schemas * 95);
@@ -85,7 +105,10 @@ fn judge(name: &str, case: &Value, sum: &mut Sum, verbose: Option<&str>) {
     if ms > 300.0 && verbose.is_some() {
         println!(
             "{name}: {ms:.0} ms {}",
-            made.as_ref().map_or_else(|e| e.to_string(), |m| format!("{} states, {} raw, {} work", m.1.states, m.1.raw_states, m.1.work))
+            made.as_ref().map_or_else(
+                |e| e.to_string(),
+                |m| format!("{} states, {} raw, {} work", m.1.states, m.1.raw_states, m.1.work)
+            )
         );
     }
     let automaton = match made {
@@ -114,8 +137,11 @@ fn judge(name: &str, case: &Value, sum: &mut Sum, verbose: Option<&str>) {
             sum.valid += 1;
             if !accepted {
                 narrow = true;
-                let ordered =
-                    Writer { automaton: &automaton, left: 20_000 }.write(&Walk::new(&automaton), &test["data"], &mut |_, walk| walk.accepting(&automaton));
+                let ordered = Writer { automaton: &automaton, left: 20_000 }.write(
+                    &Walk::new(&automaton),
+                    &test["data"],
+                    &mut |_, walk| walk.accepting(&automaton),
+                );
                 order &= ordered;
                 let at = stop.unwrap_or(text.len());
                 let from = at.saturating_sub(60);
@@ -164,7 +190,9 @@ impl Writer<'_> {
 
     fn write(&mut self, walk: &Walk, value: &Value, next: Next) -> bool {
         match value {
-            Value::Object(map) => self.text(walk, b"{").is_some_and(|walk| self.members(&walk, &map.iter().collect::<Vec<_>>(), true, next)),
+            Value::Object(map) => self
+                .text(walk, b"{")
+                .is_some_and(|walk| self.members(&walk, &map.iter().collect::<Vec<_>>(), true, next)),
             Value::Array(list) => self.text(walk, b"[").is_some_and(|walk| self.items(&walk, list, true, next)),
             scalar => self.text(walk, &dumps(scalar)).is_some_and(|walk| next(self, &walk)),
         }
@@ -186,7 +214,9 @@ impl Writer<'_> {
     }
 
     fn items(&mut self, walk: &Walk, items: &[Value], first: bool, next: Next) -> bool {
-        let Some((item, rest)) = items.split_first() else { return self.text(walk, b"]").is_some_and(|walk| next(self, &walk)) };
+        let Some((item, rest)) = items.split_first() else {
+            return self.text(walk, b"]").is_some_and(|walk| next(self, &walk));
+        };
         let Some(walk) = (if first { Some(walk.clone()) } else { self.text(walk, b", ") }) else { return false };
         self.write(&walk, item, &mut |writer, walk| writer.items(walk, rest, false, next))
     }

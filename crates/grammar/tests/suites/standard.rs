@@ -6,7 +6,8 @@ use serde_json::Value;
 use crate::fetch::suite;
 use crate::text::dumps;
 
-/// Members in the order of the schema's keys, which is the one that is written, and numbers without a fraction that is zero, as JavaScript writes them.
+/// Members in the order of the schema's keys, which is the one that is written, and numbers without a fraction that is
+/// zero, as JavaScript writes them.
 fn ordered(value: &Value, schema: &Value) -> Value {
     match value {
         Value::Number(n) => match n.as_f64().filter(|x| x.fract() == 0.0 && x.abs() < 1e15) {
@@ -45,7 +46,11 @@ fn names_of(schema: &Value, names: &mut Vec<String>) {
 #[ignore = "clones the suite"]
 fn standard_suite() {
     let folder = suite("suite", "json-schema-org/JSON-Schema-Test-Suite").join("tests/draft2020-12");
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "json")).collect();
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "json"))
+        .collect();
     files.sort();
     let (mut passed, mut refused, mut narrow, mut wide, mut all) = (0, 0, 0, 0, 0);
     for file in files {
@@ -79,18 +84,30 @@ fn standard_suite() {
                 match (accepted, test["valid"] == true) {
                     (true, false) => {
                         wide += 1;
-                        println!("WIDE {name}: {} / {}: {}", group["description"], test["description"], String::from_utf8_lossy(&text));
+                        println!(
+                            "WIDE {name}: {} / {}: {}",
+                            group["description"],
+                            test["description"],
+                            String::from_utf8_lossy(&text)
+                        );
                     }
                     (false, true) => {
                         narrow += 1;
-                        println!("NARROW {name}: {} / {}: {}", group["description"], test["description"], String::from_utf8_lossy(&text));
+                        println!(
+                            "NARROW {name}: {} / {}: {}",
+                            group["description"],
+                            test["description"],
+                            String::from_utf8_lossy(&text)
+                        );
                     }
                     _ => passed += 1,
                 }
             }
         }
     }
-    println!("{all} tests: {passed} pass, {refused} of refused schemas, {narrow} valid refused, {wide} invalid accepted");
+    println!(
+        "{all} tests: {passed} pass, {refused} of refused schemas, {narrow} valid refused, {wide} invalid accepted"
+    );
     assert_eq!(wide, 0);
     assert!(passed >= 1091);
 }

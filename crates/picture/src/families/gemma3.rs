@@ -31,7 +31,8 @@ impl Gemma3 {
     /// What the object of preprocessor_config.json says of pixels; the sizes are the model's.
     ///
     /// # Errors
-    /// Values of other types, out of range, or that ask for what is not implemented: pan and scan, another size than the model's.
+    /// Values of other types, out of range, or that ask for what is not implemented: pan and scan, another size than
+    /// the model's.
     pub fn with_config(self, config: &Map<String, Value>) -> Result<Self> {
         let config = Config(config);
         config.refuse_others(&["do_resize", "do_rescale", "do_normalize"])?;
@@ -55,10 +56,16 @@ impl Gemma3 {
     /// Refuses what cannot be computed with.
     fn check(&self) -> Result<()> {
         if self.patch_size == 0 || self.patch_size > 1 << 10 || self.merge == 0 || self.merge > 1 << 6 {
-            return Err(Error::config("patch_size", "is not within 1 and 1024, or what a row has of patches is not within 1 and 64"));
+            return Err(Error::config(
+                "patch_size",
+                "is not within 1 and 1024, or what a row has of patches is not within 1 and 64",
+            ));
         }
         if self.side == 0 || self.side > 1 << 14 || !self.side.is_multiple_of(self.patch_size * self.merge) {
-            return Err(Error::config("size", format!("is {}, not a multiple of {} up to 16384", self.side, self.patch_size * self.merge)));
+            return Err(Error::config(
+                "size",
+                format!("is {}, not a multiple of {} up to 16384", self.side, self.patch_size * self.merge),
+            ));
         }
         Ok(())
     }

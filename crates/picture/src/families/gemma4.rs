@@ -55,7 +55,10 @@ impl Gemma4 {
     /// Refuses what cannot be computed with.
     fn check(&self) -> Result<()> {
         if !Self::BUDGETS.contains(&self.max_soft_tokens) {
-            return Err(Error::config("max_soft_tokens", format!("is {}, not one of {:?}", self.max_soft_tokens, Self::BUDGETS)));
+            return Err(Error::config(
+                "max_soft_tokens",
+                format!("is {}, not one of {:?}", self.max_soft_tokens, Self::BUDGETS),
+            ));
         }
         if self.patch_size == 0 || self.patch_size > 1 << 10 {
             return Err(Error::config("patch_size", "is not within 1 and 1024"));

@@ -6,12 +6,14 @@ use crate::config::Config;
 use crate::cut::{Canvas, Crop, Cut, Grid, Place};
 use crate::{Error, Filter, Resampler, Result, Weights};
 
-/// The parameters of preprocessor_config.json and, of patches, of config.json. The defaults are those of SmolVLM 256M and 500M.
+/// The parameters of preprocessor_config.json and, of patches, of config.json. The defaults are those of SmolVLM 256M
+/// and 500M.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Idefics3 {
     /// Pixels of the longer side before tiles are cut (`size.longest_edge`).
     pub longest_edge: u32,
-    /// Pixels a tile, along a side (`max_image_size.longest_edge`). Those on the right and below that are no whole patch are not read.
+    /// Pixels a tile, along a side (`max_image_size.longest_edge`). Those on the right and below that are no whole
+    /// patch are not read.
     pub tile_size: u32,
     /// Pixels a patch, along a side.
     pub patch_size: u32,
@@ -43,7 +45,8 @@ impl Default for Idefics3 {
 }
 
 impl Idefics3 {
-    /// From the object of preprocessor_config.json; what it does not say is as by default. `patch_size` and `scale_factor` come from the model.
+    /// From the object of preprocessor_config.json; what it does not say is as by default. `patch_size` and
+    /// `scale_factor` come from the model.
     ///
     /// # Errors
     /// Values of other types, out of range, or that ask for what is not implemented.
@@ -70,7 +73,10 @@ impl Idefics3 {
             return Err(Error::config("size", "has a longest_edge of 0"));
         }
         if self.patch_size == 0 || self.patch_size > 1 << 10 || self.scale_factor == 0 || self.scale_factor > 1 << 6 {
-            return Err(Error::config("patch_size", "is not within 1 and 1024, or the model's scale_factor is not within 1 and 64"));
+            return Err(Error::config(
+                "patch_size",
+                "is not within 1 and 1024, or the model's scale_factor is not within 1 and 64",
+            ));
         }
         if self.tile_size > 1 << 14 {
             return Err(Error::config("max_image_size", "has a longest_edge above 16384"));
@@ -78,7 +84,10 @@ impl Idefics3 {
         let side = self.tile_size / self.patch_size;
         if side == 0 || !side.is_multiple_of(self.scale_factor) {
             let (tile, patch, scale) = (self.tile_size, self.patch_size, self.scale_factor);
-            return Err(Error::config("max_image_size", format!("is {tile}: {side} patches of {patch} pixels, not a multiple of {scale}, which are a row")));
+            return Err(Error::config(
+                "max_image_size",
+                format!("is {tile}: {side} patches of {patch} pixels, not a multiple of {scale}, which are a row"),
+            ));
         }
         Ok(())
     }
@@ -96,24 +105,38 @@ impl Idefics3 {
         let first = self.first_size(width, height);
         // 0 < tiles: both sides are at least 1.
         let up = if self.do_image_splitting { whole_tiles(first, side) } else { (side, side) };
-        let mut canvases = vec![Canvas { from: None, width: first.0, height: first.1 }, Canvas { from: Some(0), width: up.0, height: up.1 }];
+        let mut canvases = vec![
+            Canvas { from: None, width: first.0, height: first.1 },
+            Canvas { from: Some(0), width: up.0, height: up.1 },
+        ];
         if up == (side, side) {
-            return Ok(Cut { size: (width, height), canvases, crops: vec![self.tile(Place::Whole, 1, (0, 0))], tiles: (0, 0) });
+            return Ok(Cut {
+                size: (width, height),
+                canvases,
+                crops: vec![self.tile(Place::Whole, 1, (0, 0))],
+                tiles: (0, 0),
+            });
         }
         let (columns, rows) = (up.0 / side, up.1 / side);
         let tile = |row, column| self.tile(Place::Tile { row, column }, 1, (column * side, row * side));
-        let mut crops: Vec<Crop> = (0..rows).flat_map(|row| (0..columns).map(move |column| tile(row, column))).collect();
+        let mut crops: Vec<Crop> =
+            (0..rows).flat_map(|row| (0..columns).map(move |column| tile(row, column))).collect();
         canvases.push(Canvas { from: Some(1), width: side, height: side });
         crops.push(self.tile(Place::Thumbnail, 2, (0, 0)));
         Ok(Cut { size: (width, height), canvases, crops, tiles: (columns, rows) })
     }
 
-    /// The size with a longer side of `longest_edge`, of [`MAX_SIDE`] at most. The other side is even, until it is made smaller a second time.
+    /// The size with a longer side of `longest_edge`, of [`MAX_SIDE`] at most. The other side is even, until it is made
+    /// smaller a second time.
     fn first_size(&self, width: u32, height: u32) -> (u32, u32) {
         let ratio = f64::from(width) / f64::from(height);
         let even = |side: f64| (side as u32).next_multiple_of(2).max(1);
         let longest = self.longest_edge;
-        let (w, h) = if width >= height { (longest, even(f64::from(longest) / ratio)) } else { (even(f64::from(longest) * ratio), longest) };
+        let (w, h) = if width >= height {
+            (longest, even(f64::from(longest) / ratio))
+        } else {
+            (even(f64::from(longest) * ratio), longest)
+        };
         let (h, w) = (h.max(1), w.max(1));
         let ratio = f64::from(w) / f64::from(h);
         if w >= h && w > MAX_SIDE {

@@ -92,8 +92,14 @@ impl Lfm2Vl {
         if self.min_tiles == 0 || self.max_tiles < self.min_tiles || self.max_tiles > 1 << 10 {
             return Err(Error::config("max_tiles", "is less than min_tiles, or more than 1024"));
         }
-        if self.min_image_tokens == 0 || self.max_image_tokens < self.min_image_tokens || self.max_image_tokens > 1 << 20 {
-            return Err(Error::config("max_image_tokens", "is less than min_image_tokens, or more than 1048576, or min_image_tokens is 0"));
+        if self.min_image_tokens == 0
+            || self.max_image_tokens < self.min_image_tokens
+            || self.max_image_tokens > 1 << 20
+        {
+            return Err(Error::config(
+                "max_image_tokens",
+                "is less than min_image_tokens, or more than 1048576, or min_image_tokens is 0",
+            ));
         }
         if self.tile_size > 1 << 14 {
             return Err(Error::config("tile_size", "is more than 16384"));
@@ -125,7 +131,8 @@ impl Lfm2Vl {
         if self.use_thumbnail {
             let thumbnail = self.grid().crop(Place::Thumbnail, 1, (0, 0), whole);
             // The reference pads all crops to as many patches, and fails on a thumbnail that has more.
-            let most = (u64::from(self.max_image_tokens) * u64::from(self.downsample_factor).pow(2)).max(u64::from(side / self.patch_size).pow(2));
+            let most = (u64::from(self.max_image_tokens) * u64::from(self.downsample_factor).pow(2))
+                .max(u64::from(side / self.patch_size).pow(2));
             if thumbnail.patches() as u64 > most {
                 return Err(Error::TooNarrow { width, height });
             }
@@ -148,7 +155,8 @@ impl Lfm2Vl {
         rounded(width) * rounded(height) > self.pixels(self.max_image_tokens) * self.max_pixels_tolerance
     }
 
-    /// The size in whole blocks that has as many prompt rows as are allowed, as far as a block at least to each side lets it.
+    /// The size in whole blocks that has as many prompt rows as are allowed, as far as a block at least to each side
+    /// lets it.
     fn fitted(&self, width: u32, height: u32) -> Result<(u32, u32)> {
         let block = f64::from(self.grid().block());
         let (w, h) = (f64::from(width), f64::from(height));
@@ -167,12 +175,14 @@ impl Lfm2Vl {
             (rounded(w), rounded(h))
         };
         // A picture of 1e8 x 1 gets wider still.
-        let side = |side: f64| if side <= f64::from(u32::MAX) { Ok(side as u32) } else { Err(Error::TooNarrow { width, height }) };
+        let side = |side: f64| {
+            if side <= f64::from(u32::MAX) { Ok(side as u32) } else { Err(Error::TooNarrow { width, height }) }
+        };
         Ok((side(w)?, side(h)?))
     }
 
-    /// Tiles side by side and one below the other: of all grids with as many tiles as are allowed the one whose aspect ratio is nearest. Of equally
-    /// near ones a later, larger one, if the picture has more than half of its pixels.
+    /// Tiles side by side and one below the other: of all grids with as many tiles as are allowed the one whose aspect
+    /// ratio is nearest. Of equally near ones a later, larger one, if the picture has more than half of its pixels.
     fn tiles(&self, width: u32, height: u32) -> (u32, u32) {
         let ratio = f64::from(width) / f64::from(height);
         let area = f64::from(width) * f64::from(height);

@@ -6,7 +6,9 @@ pub mod idefics3;
 pub mod lfm2_vl;
 pub mod qwen_vl;
 
-use crate::{Cut, Element, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, QwenVl, Resampler, Result, patches};
+use crate::{
+    Cut, Element, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, QwenVl, Resampler, Result, patches,
+};
 
 /// How an encoder wants its pictures.
 #[derive(Debug, Clone, PartialEq)]

@@ -72,7 +72,10 @@ impl QwenVl {
             return Err(Error::config("merge_size", "is not within 1 and 64"));
         }
         if self.min_pixels == 0 || self.max_pixels < self.min_pixels || self.max_pixels > 1 << 30 {
-            return Err(Error::config("size", "has a longest_edge below its shortest_edge, or above 2^30, or one of 0"));
+            return Err(Error::config(
+                "size",
+                "has a longest_edge below its shortest_edge, or above 2^30, or one of 0",
+            ));
         }
         Ok(())
     }
@@ -102,7 +105,11 @@ impl QwenVl {
         };
         if w == 0.0 || h == 0.0 {
             // Only with a min_pixels of less than a block.
-            return Err(Error::TooFewPatches { width, height, patches: u64::from(self.min_pixels) / u64::from(grid.patch).pow(2) });
+            return Err(Error::TooFewPatches {
+                width,
+                height,
+                patches: u64::from(self.min_pixels) / u64::from(grid.patch).pow(2),
+            });
         }
         // At most 200 to 1, and at most about 2^30 pixels: far below 2^32 a side.
         Ok(Cut::whole((width, height), (w as u32, h as u32), grid))

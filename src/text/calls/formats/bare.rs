@@ -1,4 +1,5 @@
-//! Calls without marks: JSON as Llama 3 and small models write it, also in a fence, and lists of Python's calls (Llama 3.2 and 4, LFM2.5).
+//! Calls without marks: JSON as Llama 3 and small models write it, also in a fence, and lists of Python's calls (Llama
+//! 3.2 and 4, LFM2.5).
 
 use serde_json::Value;
 
@@ -53,7 +54,8 @@ fn of_llama(naming: &Naming<'_>) -> &'static str {
 
 /// An object a call, as Llama 3 is told to, or as others do.
 fn objects(w: &Writer<'_>) -> Result<Value> {
-    let (arguments, separator) = if w.shown("dictionary of argument name") { ("parameters", "; ") } else { ("arguments", "\n") };
+    let (arguments, separator) =
+        if w.shown("dictionary of argument name") { ("parameters", "; ") } else { ("arguments", "\n") };
     Ok(w.bare(w.several(w.each(|tool| w.object(tool, "name", arguments))?, separator), '{'))
 }
 
@@ -64,7 +66,9 @@ pub static LISTS: Format = Format {
     read: list,
     // What the templates of Llama 3.2 and 4 say of them.
     written: |shown| if shown("func_name1(") { &[0] } else { &[] },
-    write: |w| Ok(w.bare(sequence([literal("["), w.several(w.each(|tool| python::call(w, tool))?, ", "), literal("]")]), '[')),
+    write: |w| {
+        Ok(w.bare(sequence([literal("["), w.several(w.each(|tool| python::call(w, tool))?, ", "), literal("]")]), '['))
+    },
     ..Format::PLAIN
 };
 

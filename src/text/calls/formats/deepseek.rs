@@ -29,7 +29,11 @@ pub static MARKED: Format = Format {
     write: |w| {
         let fenced = w.shown("```json");
         let call = w.each(|tool| {
-            let head = if fenced { format!("{ONE}function{SEPARATOR}{}\n```json\n", tool.name) } else { format!("{ONE}{}{SEPARATOR}", tool.name) };
+            let head = if fenced {
+                format!("{ONE}function{SEPARATOR}{}\n```json\n", tool.name)
+            } else {
+                format!("{ONE}{}{SEPARATOR}", tool.name)
+            };
             let close = if fenced { sequence([space(), literal("```")]) } else { literal("") };
             Ok(sequence([w.text(&head), w.json(tool)?, close, w.text(ONE_END)]))
         })?;
@@ -88,7 +92,13 @@ pub static DSML: Format = Format {
         _ => &[0, 1],
     },
     write: |w| {
-        const TAGS: Tags = Tags { open: ("<｜DSML｜parameter name=\"", "\">"), value: "", close: "</｜DSML｜parameter>", says: true, quote: None };
+        const TAGS: Tags = Tags {
+            open: ("<｜DSML｜parameter name=\"", "\">"),
+            value: "",
+            close: "</｜DSML｜parameter>",
+            says: true,
+            quote: None,
+        };
         let call = w.each(|tool| {
             let open = w.text(&format!("<｜DSML｜invoke name=\"{}\">", tool.name));
             Ok(sequence([space(), open, TAGS.arguments(w, tool)?, space(), w.text("</｜DSML｜invoke>")]))

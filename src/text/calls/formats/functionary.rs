@@ -1,4 +1,5 @@
-//! Functionary: 3.1 and Llama 3 by `<function=name>{…}</function>`, 3.2 by recipients, `>>>name\n{…}`, of whom `all` is the user.
+//! Functionary: 3.1 and Llama 3 by `<function=name>{…}</function>`, 3.2 by recipients, `>>>name\n{…}`, of whom `all` is
+//! the user.
 
 use serde_json::json;
 
@@ -38,7 +39,9 @@ pub static TAGS: Format = Format {
         })
     },
     write: |w| {
-        let call = w.each(|tool| Ok(sequence([literal(&format!("{}>", tool.name)), w.json(tool)?, space(), w.text("</function>")])))?;
+        let call = w.each(|tool| {
+            Ok(sequence([literal(&format!("{}>", tool.name)), w.json(tool)?, space(), w.text("</function>")]))
+        })?;
         Ok(w.calls([call], true))
     },
     ..Format::PLAIN

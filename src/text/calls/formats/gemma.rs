@@ -50,8 +50,18 @@ pub static FORMAT: Format = Format {
 
 fn write(w: &Writer<'_>) -> Result<Value> {
     let call = w.each(|tool| {
-        let members = if w.is_loose(tool) { NOTATION.any_members(w, 2) } else { NOTATION.named(w, tool, |field| Ok(key(w, field.name)), ":")? };
-        Ok(sequence([space(), literal(&format!("call:{}{{", tool.name)), members, literal("}"), w.text(CLOSES[w.opening()])]))
+        let members = if w.is_loose(tool) {
+            NOTATION.any_members(w, 2)
+        } else {
+            NOTATION.named(w, tool, |field| Ok(key(w, field.name)), ":")?
+        };
+        Ok(sequence([
+            space(),
+            literal(&format!("call:{}{{", tool.name)),
+            members,
+            literal("}"),
+            w.text(CLOSES[w.opening()]),
+        ]))
     })?;
     Ok(w.calls([call], true))
 }

@@ -1,4 +1,5 @@
-//! gpt-oss's harmony: messages with a channel and a recipient, `<|start|>assistant<|channel|>commentary to=functions.name<|message|>{…}<|call|>`.
+//! gpt-oss's harmony: messages with a channel and a recipient,
+//! `<|start|>assistant<|channel|>commentary to=functions.name<|message|>{…}<|call|>`.
 
 use serde_json::{Value, json};
 
@@ -28,9 +29,14 @@ pub static FORMAT: Format = Format {
 
 /// Messages of thoughts, and to the user before calls, each with the beginning of the next one.
 fn before(w: &Writer<'_>) -> Value {
-    let header = union(["<|channel|>analysis<|message|>", "<|channel|>commentary<|message|>"].map(|header| w.text(header)));
+    let header =
+        union(["<|channel|>analysis<|message|>", "<|channel|>commentary<|message|>"].map(|header| w.text(header)));
     let message = sequence([header, w.until("<|end|>"), w.text("<|start|>assistant")]);
-    let begin = if w.prompt.trim_end().ends_with("<|start|>assistant") { literal("") } else { optional(w.text("<|start|>assistant")) };
+    let begin = if w.prompt.trim_end().ends_with("<|start|>assistant") {
+        literal("")
+    } else {
+        optional(w.text("<|start|>assistant"))
+    };
     sequence([begin, repeat(message, "", 0, None)])
 }
 
@@ -43,7 +49,10 @@ fn write(w: &Writer<'_>) -> Result<Value> {
     let channel = || union([literal("commentary"), literal("analysis")]);
     let calls = w.each(|tool| {
         let to = || literal(&format!(" to=functions.{}", tool.name));
-        let header = union([sequence([w.text("<|channel|>"), channel(), to()]), sequence([to(), w.text("<|channel|>"), channel()])]);
+        let header = union([
+            sequence([w.text("<|channel|>"), channel(), to()]),
+            sequence([to(), w.text("<|channel|>"), channel()]),
+        ]);
         Ok(sequence([header, is_json(w), w.text(MESSAGE), w.json(tool)?]))
     })?;
     let answer = || sequence([w.text("<|channel|>final"), is_json(w), w.text(MESSAGE), json!({ "regex": ANY })]);
@@ -80,7 +89,8 @@ fn header(r: &mut Reader, which: usize, section: &mut Section) -> Read<bool> {
     // A header may be restarted: the last channel counts, and the first recipient in any of the parts.
     let channel = header.rsplit("<|channel|>").next().unwrap_or_default().trim_start();
     let word = |text: &str| text.split(|c: char| c.is_whitespace() || c == '<').next().unwrap_or_default().to_owned();
-    let recipient = header.split("to=").skip(1).map(word).find(|to| !matches!(to.as_str(), "assistant" | "user" | "all"));
+    let recipient =
+        header.split("to=").skip(1).map(word).find(|to| !matches!(to.as_str(), "assistant" | "user" | "all"));
     match recipient {
         Some(to) => {
             let name = to.strip_prefix("functions.").unwrap_or(&to);

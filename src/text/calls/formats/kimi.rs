@@ -1,4 +1,5 @@
-//! Kimi K2: `<|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>`, in a section that may be missing.
+//! Kimi K2: `<|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>`, in a section that
+//! may be missing.
 
 use serde_json::json;
 
@@ -46,7 +47,8 @@ fn call(r: &mut Reader) -> Read {
             0 => {
                 let id = r.until(ARGUMENTS)?.trim();
                 let name = id.strip_prefix("functions.").unwrap_or(id);
-                let name = name.rsplit_once(':').filter(|_| !r.is_tool(name) || r.any_tool).map_or(name, |(name, _)| name);
+                let name =
+                    name.rsplit_once(':').filter(|_| !r.is_tool(name) || r.any_tool).map_or(name, |(name, _)| name);
                 r.begin(name, Some(id.to_owned()))?;
                 1
             }

@@ -1,5 +1,5 @@
-//! A list of calls, or one, as JSON between marks: Granite 3, Phi-4-mini, Nemotron Nano, Apriel, Command R, FireFunction, GigaChat, Apertus; and
-//! LFM2's list of Python's calls.
+//! A list of calls, or one, as JSON between marks: Granite 3, Phi-4-mini, Nemotron Nano, Apriel, Command R,
+//! FireFunction, GigaChat, Apertus; and LFM2's list of Python's calls.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,9 @@ pub static FORMAT: Format = Format {
         "Action:",
         "<|tools_prefix|>",
     ],
-    opens: &[MARKS[0].0, MARKS[1].0, MARKS[2].0, MARKS[3].0, MARKS[4].0, MARKS[5].0, MARKS[6].0, MARKS[7].0, MARKS[8].0],
+    opens: &[
+        MARKS[0].0, MARKS[1].0, MARKS[2].0, MARKS[3].0, MARKS[4].0, MARKS[5].0, MARKS[6].0, MARKS[7].0, MARKS[8].0,
+    ],
     marks: &[
         "<|tool_call|>",
         "<|/tool_call|>",
@@ -72,7 +74,9 @@ pub static FORMAT: Format = Format {
     },
     written: |shown| {
         static ALL: [usize; MARKS.len()] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
-        (0..MARKS.len()).find(|i| shown(MARKS[*i].0.split('\n').next().unwrap_or_default())).map_or(&[], |i| &ALL[i..=i])
+        (0..MARKS.len())
+            .find(|i| shown(MARKS[*i].0.split('\n').next().unwrap_or_default()))
+            .map_or(&[], |i| &ALL[i..=i])
     },
     write,
     ..Format::PLAIN
@@ -82,7 +86,9 @@ fn write(w: &Writer<'_>) -> Result<Value> {
     let (open, close) = MARKS[w.opening()];
     let named = |name, arguments| w.each(|tool| w.object(tool, name, arguments));
     let calls = match open {
-        "<|tools_prefix|>" => w.list(w.each(|tool| Ok(sequence([literal(&format!("{{\"{}\": ", tool.name)), w.json(tool)?, literal("}")])))?),
+        "<|tools_prefix|>" => w.list(
+            w.each(|tool| Ok(sequence([literal(&format!("{{\"{}\": ", tool.name)), w.json(tool)?, literal("}")])))?,
+        ),
         "<|START_ACTION|>" => w.list(w.each(|tool| {
             let id = sequence([literal("{\"tool_call_id\": \""), json!({ "regex": "[0-9]{1,4}" }), literal("\", ")]);
             let head = literal(&format!("\"tool_name\": \"{}\", \"parameters\": ", tool.name));
@@ -124,9 +130,15 @@ fn named(r: &mut Reader) -> Read {
 
 /// Families by their marks.
 fn of_list(naming: &Naming<'_>) -> &'static str {
-    let which = naming.written.map(|(which, _)| which).or_else(|| MARKS.iter().position(|(open, _)| (naming.shown)(open)));
+    let which =
+        naming.written.map(|(which, _)| which).or_else(|| MARKS.iter().position(|(open, _)| (naming.shown)(open)));
     match which {
-        Some(0) if (naming.shown)("<|/tool_call|>") || naming.written.is_some_and(|(_, rest)| rest.contains("<|/tool_call|>")) => "phi4",
+        Some(0)
+            if (naming.shown)("<|/tool_call|>")
+                || naming.written.is_some_and(|(_, rest)| rest.contains("<|/tool_call|>")) =>
+        {
+            "phi4"
+        }
         Some(0) => "granite",
         Some(1) => "nemotron",
         Some(2) => "apriel",

@@ -6,7 +6,13 @@ use super::super::tags;
 use super::Format;
 
 /// How arguments are written.
-const TAGS: Tags = Tags { open: ("<param name=\"", "\">"), value: "", close: "</param>", says: false, quote: Some(("<![CDATA[", "]]>")) };
+const TAGS: Tags = Tags {
+    open: ("<param name=\"", "\">"),
+    value: "",
+    close: "</param>",
+    says: false,
+    quote: Some(("<![CDATA[", "]]>")),
+};
 
 pub static FORMAT: Format = Format {
     name: |_| "minicpm",
@@ -15,7 +21,14 @@ pub static FORMAT: Format = Format {
     marks: &["<function name=", "</function>", "<param name=", "</param>"],
     read: |r, _, _| tags::function(r, &TAGS),
     write: |w| {
-        let call = w.each(|tool| Ok(sequence([literal(&format!("{}\">", tool.name)), TAGS.arguments(w, tool)?, space(), w.text("</function>")])))?;
+        let call = w.each(|tool| {
+            Ok(sequence([
+                literal(&format!("{}\">", tool.name)),
+                TAGS.arguments(w, tool)?,
+                space(),
+                w.text("</function>"),
+            ]))
+        })?;
         Ok(w.calls([call], true))
     },
     ..Format::PLAIN

@@ -12,7 +12,8 @@ pub static FORMAT: Format = Format {
     marks: &["<minimax:tool_call>", "</minimax:tool_call>"],
     read: |r, _, _| tags::all(r, "</minimax:tool_call>", |r| tags::invoke(r, "")),
     write: |w| {
-        const TAGS: Tags = Tags { open: ("<parameter name=\"", "\">"), value: "", close: "</parameter>", says: false, quote: None };
+        const TAGS: Tags =
+            Tags { open: ("<parameter name=\"", "\">"), value: "", close: "</parameter>", says: false, quote: None };
         let call = w.each(|tool| {
             let open = w.text(&format!("<invoke name=\"{}\">", tool.name));
             Ok(sequence([space(), open, TAGS.arguments(w, tool)?, space(), w.text("</invoke>")]))

@@ -33,7 +33,8 @@ fn write(w: &Writer<'_>) -> Result<Value> {
         let open = w.text(&format!("{MARK}<invoke name=\"{}\">", tool.name));
         let end = format!("{MARK}</invoke>");
         // Tags of any name cannot be told to close.
-        let rest = if w.is_loose(tool) { w.until(&end) } else { sequence([arguments(w, tool)?, space(), w.text(&end)]) };
+        let rest =
+            if w.is_loose(tool) { w.until(&end) } else { sequence([arguments(w, tool)?, space(), w.text(&end)]) };
         Ok(sequence([space(), open, rest]))
     })?;
     Ok(w.calls([sequence([w.several(call, ""), space(), w.text(&format!("{MARK}</tool_call>"))])], false))
@@ -76,7 +77,10 @@ fn tagged(w: &Writer<'_>, tool: &Tool, name: &str, schema: &Value, pointer: &str
                 const KNOWN: &[&str] = &["type", "items", "minItems", "maxItems"];
                 let items = schema.get("items").unwrap_or(&Value::Bool(true));
                 let bound = |name: &str| schema.get(name).and_then(Value::as_u64).map(|n| n as u32);
-                if asserted(schema, KNOWN).is_some() || items.is_array() || bound("maxItems").is_some_and(|max| max > 64 || max == 0) {
+                if asserted(schema, KNOWN).is_some()
+                    || items.is_array()
+                    || bound("maxItems").is_some_and(|max| max > 64 || max == 0)
+                {
                     continue;
                 }
                 let item = tagged(w, tool, "item", items, &step(&pointer, "items"), levels)?;
@@ -95,7 +99,11 @@ fn alternatives<'s>(schema: &'s Value, root: &'s Value, pointer: &str) -> Vec<(&
     for name in ["anyOf", "oneOf"] {
         if let (Some(branches), None) = (schema.get(name).and_then(Value::as_array), asserted(schema, &[name])) {
             let place = step(pointer, name);
-            return branches.iter().enumerate().map(|(i, branch)| (resolve(branch, root), step(&place, &i.to_string()))).collect();
+            return branches
+                .iter()
+                .enumerate()
+                .map(|(i, branch)| (resolve(branch, root), step(&place, &i.to_string())))
+                .collect();
         }
     }
     vec![(schema, pointer.to_owned())]
@@ -181,6 +189,13 @@ fn plain(r: &Reader, text: &str, schema: Option<&Value>) -> Value {
 
 /// What a schema says of a tag within: an item, or a member. Of alternatives the first that has such counts.
 fn within(schema: &Value, key: &str) -> Option<Value> {
-    let own = if key == "item" { schema.get("items") } else { schema.get("properties").and_then(|members| members.get(key)) };
-    own.cloned().or_else(|| ["anyOf", "oneOf"].iter().filter_map(|name| schema.get(*name)?.as_array()).flatten().find_map(|branch| within(branch, key)))
+    let own =
+        if key == "item" { schema.get("items") } else { schema.get("properties").and_then(|members| members.get(key)) };
+    own.cloned().or_else(|| {
+        ["anyOf", "oneOf"]
+            .iter()
+            .filter_map(|name| schema.get(*name)?.as_array())
+            .flatten()
+            .find_map(|branch| within(branch, key))
+    })
 }

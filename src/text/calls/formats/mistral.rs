@@ -1,4 +1,5 @@
-//! Mistral: `[TOOL_CALLS][{"name": …, "arguments": …, "id": …}]`, and from 2506 on `[TOOL_CALLS]name[CALL_ID]id[ARGS]{…}`, once for each call.
+//! Mistral: `[TOOL_CALLS][{"name": …, "arguments": …, "id": …}]`, and from 2506 on
+//! `[TOOL_CALLS]name[CALL_ID]id[ARGS]{…}`, once for each call.
 
 use serde_json::json;
 

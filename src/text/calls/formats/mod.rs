@@ -42,23 +42,25 @@ pub struct Naming<'s> {
 pub struct Format {
     /// Its name for people: one of [`NAMES`], or of a family that has none there.
     pub name: fn(&Naming<'_>) -> &'static str,
-    /// Any of these in a template or among the special tokens shows that a model writes so; where there are none, all may.
+    /// Any of these in a template or among the special tokens shows that a model writes so; where there are none, all
+    /// may.
     pub shown_by: &'static [&'static str],
     /// What it begins with.
     pub opens: &'static [&'static str],
     /// All its marks, of which special tokens may be parts.
     pub marks: &'static [&'static str],
-    /// Whether there is no mark of its own: what it begins with is the beginning of the call itself. Where a model's calls have tags, bare ones count
-    /// only where nothing else has been said.
+    /// Whether there is no mark of its own: what it begins with is the beginning of the call itself. Where a model's
+    /// calls have tags, bare ones count only where nothing else has been said.
     pub bare: bool,
     /// Whether it also tells thoughts and text apart, so that it is read without tools, too.
     pub sections: bool,
-    /// Where a call ends a thought that has no end of its own: what must follow the opening then. Others write calls in thoughts to try them.
+    /// Where a call ends a thought that has no end of its own: what must follow the opening then. Others write calls in
+    /// thoughts to try them.
     pub ends_thoughts: Option<&'static str>,
     /// Reads what follows the opening, of which the number is given.
     pub read: fn(&mut Reader, usize, &mut Section) -> Read,
-    /// Which of its openings a model writes whose template or vocabulary shows what the function is asked for: one, or the usual one first. None where it
-    /// writes otherwise.
+    /// Which of its openings a model writes whose template or vocabulary shows what the function is asked for: one, or
+    /// the usual one first. None where it writes otherwise.
     pub written: fn(Shown<'_>) -> &'static [usize],
     /// The grammar of an answer with calls.
     pub write: fn(&Writer<'_>) -> Result<Value>,

@@ -18,7 +18,14 @@ pub static FORMAT: Format = Format {
     },
     write: |w| {
         let call = w.each(|tool| Tags::PARAMETERS.function(w, tool))?;
-        Ok(w.calls([sequence([w.several(sequence([space(), w.text("<function="), call]), ""), space(), w.text("</seed:tool_call>")])], true))
+        Ok(w.calls(
+            [sequence([
+                w.several(sequence([space(), w.text("<function="), call]), ""),
+                space(),
+                w.text("</seed:tool_call>"),
+            ])],
+            true,
+        ))
     },
     ..Format::PLAIN
 };

@@ -6,7 +6,11 @@ const PLAIN: Thought = Thought { shown_by: &[], open: "", prompts: &[], ends: &[
 
 pub static ALL: &[Thought] = &[
     // Kimi calls tools within its thoughts; no other family has these marks.
-    Thought { open: "<think>", ends: &[("</think>", true), ("<|tool_calls_section_begin|>", false), ("<|tool_call_begin|>", false)], ..PLAIN },
+    Thought {
+        open: "<think>",
+        ends: &[("</think>", true), ("<|tool_calls_section_begin|>", false), ("<|tool_call_begin|>", false)],
+        ..PLAIN
+    },
     // Granite 3.3 and Hunyuan.
     Thought { shown_by: &["<response>"], around: &["<response>", "</response>"], ..PLAIN },
     Thought { shown_by: &["<answer>"], around: &["<answer>", "</answer>"], ..PLAIN },
@@ -24,12 +28,25 @@ pub static ALL: &[Thought] = &[
         shown_by: &["<|START_THINKING|>", "<|CHATBOT_TOKEN|>"],
         open: "<|START_THINKING|>",
         ends: &[("<|END_THINKING|>", true)],
-        around: &["<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>", "<|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>"],
+        around: &[
+            "<|START_RESPONSE|>",
+            "<|END_RESPONSE|>",
+            "<|START_TEXT|>",
+            "<|END_TEXT|>",
+            "<|CHATBOT_TOKEN|>",
+            "<|END_OF_TURN_TOKEN|>",
+        ],
         anywhere: true,
         ..PLAIN
     },
     // Apertus.
-    Thought { shown_by: &["<|inner_prefix|>"], open: "<|inner_prefix|>", ends: &[("<|inner_suffix|>", true)], anywhere: true, ..PLAIN },
+    Thought {
+        shown_by: &["<|inner_prefix|>"],
+        open: "<|inner_prefix|>",
+        ends: &[("<|inner_suffix|>", true)],
+        anywhere: true,
+        ..PLAIN
+    },
     // Apriel: the prompt has begun it.
     Thought {
         shown_by: &["[BEGIN FINAL RESPONSE]"],
@@ -50,5 +67,7 @@ pub static ALL: &[Thought] = &[
 ];
 
 /// Sections of harmony.
-pub static HARMONY: Thought =
-    Thought { ends: &[("<|end|>", true), ("<|return|>", true), ("<|call|>", true), ("<|start|>", false), ("<|channel|>", false)], ..PLAIN };
+pub static HARMONY: Thought = Thought {
+    ends: &[("<|end|>", true), ("<|return|>", true), ("<|call|>", true), ("<|start|>", false), ("<|channel|>", false)],
+    ..PLAIN
+};

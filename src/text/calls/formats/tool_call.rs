@@ -1,5 +1,6 @@
-//! `<tool_call>`, in which four families write differently: JSON (Hermes, Qwen 2.5 and 3, Granite 4, Reka), a list of JSON (SmolLM2, Granite 3),
-//! `<function=name>` with tags (Qwen3-Coder, Qwen 3.5, Nemotron 3, StepFun), and a bare name with `<arg_key>` and `<arg_value>` (GLM).
+//! `<tool_call>`, in which four families write differently: JSON (Hermes, Qwen 2.5 and 3, Granite 4, Reka), a list of
+//! JSON (SmolLM2, Granite 3), `<function=name>` with tags (Qwen3-Coder, Qwen 3.5, Nemotron 3, StepFun), and a bare name
+//! with `<arg_key>` and `<arg_value>` (GLM).
 
 use serde_json::Value;
 
@@ -16,7 +17,18 @@ pub static FORMAT: Format = Format {
     name,
     shown_by: &["<tool_call>"],
     opens: &["<tool_call>", "<function="],
-    marks: &["<tool_call>", CLOSE, "<function=", "</function>", "<parameter=", "</parameter>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"],
+    marks: &[
+        "<tool_call>",
+        CLOSE,
+        "<function=",
+        "</function>",
+        "<parameter=",
+        "</parameter>",
+        "<arg_key>",
+        "</arg_key>",
+        "<arg_value>",
+        "</arg_value>",
+    ],
     // Qwen 3.5.
     ends_thoughts: Some("<function="),
     read: |r, which, _| {
@@ -89,8 +101,16 @@ fn name(naming: &Naming<'_>) -> &'static str {
 
 fn write(w: &Writer<'_>) -> Result<Value> {
     if w.shown("<arg_key>") {
-        const TAGS: Tags = Tags { open: ("<arg_key>", "</arg_key>"), value: "<arg_value>", close: "</arg_value>", says: false, quote: None };
-        let call = w.each(|tool| Ok(sequence([space(), literal(&tool.name), TAGS.arguments(w, tool)?, space(), w.text(CLOSE)])))?;
+        const TAGS: Tags = Tags {
+            open: ("<arg_key>", "</arg_key>"),
+            value: "<arg_value>",
+            close: "</arg_value>",
+            says: false,
+            quote: None,
+        };
+        let call = w.each(|tool| {
+            Ok(sequence([space(), literal(&tool.name), TAGS.arguments(w, tool)?, space(), w.text(CLOSE)]))
+        })?;
         return Ok(w.calls([call], true));
     }
     if w.shown("<function=") {

@@ -39,7 +39,8 @@ impl<'s> Fields<'s> {
         if let Some(keyword) = asserted(schema, KNOWN) {
             return Err(refuse(tool, pointer, keyword, "it cannot be kept to where arguments are not written as JSON"));
         }
-        let required: Vec<&str> = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let required: Vec<&str> =
+            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
         let place = step(pointer, "properties");
         let mut all: Vec<Field<'s>> = Vec::new();
         for (name, schema) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
@@ -51,7 +52,12 @@ impl<'s> Fields<'s> {
         let others = schema.get("additionalProperties").unwrap_or(FREE);
         for name in required {
             if !all.iter().any(|field| field.name == name) {
-                all.push(Field { name, schema: others, pointer: step(pointer, "additionalProperties"), required: true });
+                all.push(Field {
+                    name,
+                    schema: others,
+                    pointer: step(pointer, "additionalProperties"),
+                    required: true,
+                });
             }
         }
         if let Some(field) = all.iter().find(|field| *field.schema == Value::Bool(false)) {
@@ -59,7 +65,12 @@ impl<'s> Fields<'s> {
         }
         let open = all.is_empty() && *others != Value::Bool(false);
         if open && !matches!(others, Value::Bool(true)) && !super::schema::is_free(others) {
-            return Err(refuse(tool, pointer, "additionalProperties", "names that the schema does not give are only told apart in JSON"));
+            return Err(refuse(
+                tool,
+                pointer,
+                "additionalProperties",
+                "names that the schema does not give are only told apart in JSON",
+            ));
         }
         Ok(Self { all, open })
     }
@@ -67,7 +78,8 @@ impl<'s> Fields<'s> {
     /// The fields in the schema's order, and with the required ones before the others.
     fn orders(&self) -> Vec<Vec<&Field<'s>>> {
         let given: Vec<&Field<'s>> = self.all.iter().collect();
-        let (mut first, rest): (Vec<&Field<'s>>, Vec<&Field<'s>>) = given.iter().copied().partition(|field| field.required);
+        let (mut first, rest): (Vec<&Field<'s>>, Vec<&Field<'s>>) =
+            given.iter().copied().partition(|field| field.required);
         first.extend(rest);
         let same = given.iter().zip(&first).all(|(a, b)| std::ptr::eq(*a, *b));
         if same { vec![given] } else { vec![given, first] }
@@ -76,7 +88,9 @@ impl<'s> Fields<'s> {
     /// One behind the other, where nothing stands between them.
     pub fn in_order(&self, write: impl Fn(&Field<'s>) -> Result<Value>) -> Result<Value> {
         let order = |fields: Vec<&Field<'s>>| {
-            let one = |field: &Field<'s>| write(field).map(|written| if field.required { written } else { optional(written) });
+            let one = |field: &Field<'s>| {
+                write(field).map(|written| if field.required { written } else { optional(written) })
+            };
             Ok(sequence(fields.into_iter().map(one).collect::<Result<Vec<_>>>()?))
         };
         Ok(union(self.orders().into_iter().map(order).collect::<Result<Vec<_>>>()?))
@@ -85,7 +99,8 @@ impl<'s> Fields<'s> {
     /// One behind the other with `separator` between them.
     pub fn separated(&self, separator: &str, write: impl Fn(&Field<'s>) -> Result<Value>) -> Result<Value> {
         let order = |fields: Vec<&Field<'s>>| {
-            let written: Vec<(Value, bool)> = fields.into_iter().map(|field| Ok((write(field)?, field.required))).collect::<Result<Vec<_>>>()?;
+            let written: Vec<(Value, bool)> =
+                fields.into_iter().map(|field| Ok((write(field)?, field.required))).collect::<Result<Vec<_>>>()?;
             // The fields from `from` on, each with its separator.
             let rest = |from: usize| {
                 sequence(written[from..].iter().map(|(field, required)| {

@@ -44,9 +44,16 @@ impl Notation {
     /// Any value, with `levels` levels of lists and objects.
     pub fn any(&self, writer: &Writer<'_>, levels: usize) -> Value {
         let string = (self.string)(writer, &[Plain::Any]);
-        let mut ways: Vec<Value> = string.into_iter().chain([json!({ "schema": { "type": "number" } }), json!({ "choice": self.words })]).collect();
+        let mut ways: Vec<Value> = string
+            .into_iter()
+            .chain([json!({ "schema": { "type": "number" } }), json!({ "choice": self.words })])
+            .collect();
         if levels > 0 {
-            ways.push(sequence([literal("["), repeat(self.any(writer, levels - 1), self.comma, 0, None), literal("]")]));
+            ways.push(sequence([
+                literal("["),
+                repeat(self.any(writer, levels - 1), self.comma, 0, None),
+                literal("]"),
+            ]));
             ways.push(sequence([literal("{"), self.any_members(writer, levels - 1), literal("}")]));
         }
         union(ways)
@@ -65,12 +72,17 @@ impl Notation {
                 if asserted(schema, &[name]).is_some() || !differ {
                     return None;
                 }
-                let ways: Option<Vec<Value>> = branches.iter().map(|branch| self.written(writer, tool, branch, pointer, levels)).collect();
+                let ways: Option<Vec<Value>> =
+                    branches.iter().map(|branch| self.written(writer, tool, branch, pointer, levels)).collect();
                 return ways.map(union);
             }
         }
-        if let Some(values) = schema.get("enum").and_then(Value::as_array).cloned().or_else(|| Some(vec![schema.get("const")?.clone()])) {
-            if asserted(schema, &["enum", "const", "type"]).is_some() || schema.get("type").is_some_and(|kind| !kind.is_string()) {
+        if let Some(values) =
+            schema.get("enum").and_then(Value::as_array).cloned().or_else(|| Some(vec![schema.get("const")?.clone()]))
+        {
+            if asserted(schema, &["enum", "const", "type"]).is_some()
+                || schema.get("type").is_some_and(|kind| !kind.is_string())
+            {
                 return None;
             }
             let of_type = |value: &&Value| match schema["type"].as_str() {
@@ -81,13 +93,17 @@ impl Notation {
                 Some(_) => false,
                 None => true,
             };
-            let ways: Option<Vec<Value>> = values.iter().filter(of_type).map(|value| self.constant(writer, value)).collect();
+            let ways: Option<Vec<Value>> =
+                values.iter().filter(of_type).map(|value| self.constant(writer, value)).collect();
             return ways.filter(|ways| !ways.is_empty()).map(union);
         }
         match &schema["type"] {
             Value::String(kind) => self.of_type(writer, tool, schema, kind, pointer, levels),
             Value::Array(kinds) => {
-                let ways: Option<Vec<Value>> = kinds.iter().map(|kind| self.of_type(writer, tool, schema, kind.as_str()?, pointer, levels)).collect();
+                let ways: Option<Vec<Value>> = kinds
+                    .iter()
+                    .map(|kind| self.of_type(writer, tool, schema, kind.as_str()?, pointer, levels))
+                    .collect();
                 ways.filter(|ways| !ways.is_empty()).map(union)
             }
             _ => None,
@@ -105,28 +121,56 @@ impl Notation {
         })
     }
 
-    fn of_type(&self, writer: &Writer<'_>, tool: &Tool, schema: &Value, kind: &str, pointer: &str, levels: usize) -> Option<Value> {
+    fn of_type(
+        &self,
+        writer: &Writer<'_>,
+        tool: &Tool,
+        schema: &Value,
+        kind: &str,
+        pointer: &str,
+        levels: usize,
+    ) -> Option<Value> {
         let [yes, no, null] = self.words;
         let asks = |name: &str| schema.get(name).is_some();
-        if ["enum", "const", "allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef"].iter().any(|name| asks(name)) {
+        if ["enum", "const", "allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef"]
+            .iter()
+            .any(|name| asks(name))
+        {
             return None;
         }
         match kind {
             "string" => {
-                let only: Vec<(String, Value)> = schema.as_object()?.iter().filter(|(key, _)| *key != "type").map(|(k, v)| (k.clone(), v.clone())).collect();
+                let only: Vec<(String, Value)> = schema
+                    .as_object()?
+                    .iter()
+                    .filter(|(key, _)| *key != "type")
+                    .map(|(k, v)| (k.clone(), v.clone()))
+                    .collect();
                 let schema = Value::Object(only.into_iter().chain([("type".to_owned(), json!("string"))]).collect());
                 (self.string)(writer, &Plain::of(tool, &schema, pointer).ok()?)
             }
             "integer" | "number" => {
-                const OF_NUMBERS: &[&str] = &["multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "format"];
-                let bounds = OF_NUMBERS.iter().filter_map(|name| Some(((*name).to_owned(), schema.get(*name)?.clone())));
-                Some(json!({ "schema": Value::Object([("type".to_owned(), json!(kind))].into_iter().chain(bounds).collect()) }))
+                const OF_NUMBERS: &[&str] =
+                    &["multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "format"];
+                let bounds =
+                    OF_NUMBERS.iter().filter_map(|name| Some(((*name).to_owned(), schema.get(*name)?.clone())));
+                Some(
+                    json!({ "schema": Value::Object([("type".to_owned(), json!(kind))].into_iter().chain(bounds).collect()) }),
+                )
             }
             "boolean" => Some(json!({ "choice": [yes, no] })),
             "null" => Some(literal(null)),
             "array" => {
-                const NOT: &[&str] =
-                    &["prefixItems", "additionalItems", "contains", "minContains", "maxContains", "uniqueItems", "unevaluatedItems", "$recursiveRef"];
+                const NOT: &[&str] = &[
+                    "prefixItems",
+                    "additionalItems",
+                    "contains",
+                    "minContains",
+                    "maxContains",
+                    "uniqueItems",
+                    "unevaluatedItems",
+                    "$recursiveRef",
+                ];
                 let items = schema.get("items").unwrap_or(&Value::Bool(true));
                 if NOT.iter().any(|name| asks(name)) || items.is_array() || *items == Value::Bool(false) {
                     return None;
@@ -149,7 +193,11 @@ impl Notation {
                     return Some(sequence([literal("{"), self.any_members(writer, FREE_LEVELS - 1), literal("}")]));
                 }
                 let keys: Option<Vec<Value>> = fields.all.iter().map(|field| (self.key)(writer, field.name)).collect();
-                let values: Option<Vec<Value>> = fields.all.iter().map(|field| self.written(writer, tool, field.schema, &field.pointer, levels)).collect();
+                let values: Option<Vec<Value>> = fields
+                    .all
+                    .iter()
+                    .map(|field| self.written(writer, tool, field.schema, &field.pointer, levels))
+                    .collect();
                 let (keys, values) = (keys?, values?);
                 let member = |field: &Field<'_>| {
                     let i = fields.all.iter().position(|other| std::ptr::eq(other, field)).unwrap_or(0);
@@ -162,9 +210,17 @@ impl Notation {
     }
 
     /// The arguments of a tool, each as `name`, `equals` and its value.
-    pub fn named(&self, writer: &Writer<'_>, tool: &Tool, name: impl Fn(&Field<'_>) -> Result<Value>, equals: &str) -> Result<Value> {
+    pub fn named(
+        &self,
+        writer: &Writer<'_>,
+        tool: &Tool,
+        name: impl Fn(&Field<'_>) -> Result<Value>,
+        equals: &str,
+    ) -> Result<Value> {
         let fields = Fields::of(tool)?;
-        fields.separated(self.comma, |field| Ok(sequence([name(field)?, literal(equals), self.value(writer, tool, field.schema, &field.pointer)])))
+        fields.separated(self.comma, |field| {
+            Ok(sequence([name(field)?, literal(equals), self.value(writer, tool, field.schema, &field.pointer)]))
+        })
     }
 }
 

@@ -24,7 +24,8 @@ pub enum Plain {
 }
 
 impl Plain {
-    /// The strings that `schema` allows, where the text is taken for a string whatever it says; with `null` where that is read as such.
+    /// The strings that `schema` allows, where the text is taken for a string whatever it says; with `null` where that
+    /// is read as such.
     pub fn of(tool: &Tool, schema: &Value, pointer: &str) -> Result<Vec<Self>> {
         let mut all = Vec::new();
         collect(tool, schema, pointer, &mut all, MOST_LEVELS)?;
@@ -52,27 +53,35 @@ impl Plain {
             Self::Like { patterns, min, max } => {
                 patterns.iter().for_each(|pattern| out.push_str(&format!("(?={ANY}(?:{pattern}))")));
                 let max = max.map_or(String::new(), |max| max.to_string());
-                out.push_str(&if (*min, max.as_str()) == (0, "") { ANY.to_owned() } else { format!(r"[\s\S]{{{min},{max}}}") });
+                out.push_str(&if (*min, max.as_str()) == (0, "") {
+                    ANY.to_owned()
+                } else {
+                    format!(r"[\s\S]{{{min},{max}}}")
+                });
             }
         }
         out + "$"
     }
 
-    /// Text up to and with `end`. `lines`: a line's end at the beginning is not of the string, and then one at its end is not, either. `avoided`: what it does
-    /// not begin with, as it would be read otherwise.
+    /// Text up to and with `end`. `lines`: a line's end at the beginning is not of the string, and then one at its end
+    /// is not, either. `avoided`: what it does not begin with, as it would be read otherwise.
     pub fn written(all: &[Self], writer: &Writer<'_>, end: &str, lines: bool, avoided: Option<&str>) -> Value {
         if all.contains(&Self::Any) && avoided.is_none() {
             return writer.until(end);
         }
         let held = writer.is_text(end).then_some(end);
         let exactly = |all: &Self, avoided: Option<&str>| match all {
-            Self::One(text) if !avoided.is_some_and(|avoided| text.starts_with(avoided)) && !held.is_some_and(|end| text.contains(end)) => {
+            Self::One(text)
+                if !avoided.is_some_and(|avoided| text.starts_with(avoided))
+                    && !held.is_some_and(|end| text.contains(end)) =>
+            {
                 Some(json!({ "literal": text }))
             }
             Self::One(_) => None,
             like => Some(json!({ "regex": like.expression(held, avoided) })),
         };
-        let mut ways: Vec<Value> = all.iter().filter_map(|one| exactly(one, avoided.or(lines.then_some("\n")))).collect();
+        let mut ways: Vec<Value> =
+            all.iter().filter_map(|one| exactly(one, avoided.or(lines.then_some("\n")))).collect();
         if lines {
             let line = || json!({ "literal": "\n" });
             ways.extend(all.iter().filter_map(|one| exactly(one, None)).map(|text| sequence([line(), text, line()])));
@@ -101,10 +110,26 @@ fn collect(tool: &Tool, schema: &Value, pointer: &str, all: &mut Vec<Plain>, lev
     }
     // What else is asked of strings beside this.
     let beside = |except: &[&'static str]| -> Result<()> {
-        const OF_STRINGS: &[&str] =
-            &["enum", "const", "pattern", "minLength", "maxLength", "format", "allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef", "$recursiveRef"];
+        const OF_STRINGS: &[&str] = &[
+            "enum",
+            "const",
+            "pattern",
+            "minLength",
+            "maxLength",
+            "format",
+            "allOf",
+            "anyOf",
+            "oneOf",
+            "not",
+            "if",
+            "$ref",
+            "$dynamicRef",
+            "$recursiveRef",
+        ];
         match OF_STRINGS.iter().find(|keyword| schema.get(**keyword).is_some() && !except.contains(*keyword)) {
-            Some(keyword) => Err(refuse(tool, pointer, keyword, "it cannot be kept to in a text that stands without quotes")),
+            Some(keyword) => {
+                Err(refuse(tool, pointer, keyword, "it cannot be kept to in a text that stands without quotes"))
+            }
             None => Ok(()),
         }
     };
@@ -125,11 +150,15 @@ fn collect(tool: &Tool, schema: &Value, pointer: &str, all: &mut Vec<Plain>, lev
             let mut with_strings = 0;
             for (i, branch) in branches.iter().enumerate() {
                 let from = all.len();
-                let levels = levels.checked_sub(1).ok_or_else(|| refuse(tool, pointer, name, "too many alternatives inside each other"))?;
+                let levels = levels
+                    .checked_sub(1)
+                    .ok_or_else(|| refuse(tool, pointer, name, "too many alternatives inside each other"))?;
                 collect(tool, branch, &step(&step(pointer, name), &i.to_string()), all, levels)?;
                 with_strings += usize::from(all.len() > from);
             }
-            let all_differ = all[before..].iter().all(|one| matches!(one, Plain::One(_)) && all[before..].iter().filter(|other| *other == one).count() == 1);
+            let all_differ = all[before..].iter().all(|one| {
+                matches!(one, Plain::One(_)) && all[before..].iter().filter(|other| *other == one).count() == 1
+            });
             if name == "oneOf" && with_strings > 1 && !all_differ {
                 return Err(refuse(tool, pointer, name, "more than one of its branches may hold for a string"));
             }
@@ -147,7 +176,14 @@ fn collect(tool: &Tool, schema: &Value, pointer: &str, all: &mut Vec<Plain>, lev
         match format(name) {
             Some("") => (),
             Some(pattern) => patterns.push(format!("^(?:{pattern})$")),
-            None => return Err(refuse(tool, pointer, "format", &format!("{name:?} cannot be kept to in a text that stands without quotes"))),
+            None => {
+                return Err(refuse(
+                    tool,
+                    pointer,
+                    "format",
+                    &format!("{name:?} cannot be kept to in a text that stands without quotes"),
+                ));
+            }
         }
     }
     let length = |name: &str| schema.get(name).and_then(Value::as_f64).filter(|n| *n >= 0.0).map(|n| n as u64);
@@ -164,7 +200,8 @@ fn format(name: &str) -> Option<&'static str> {
         "uuid" => "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
         "ipv4" => r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)",
         "email" => r"[A-Za-z0-9_+-]{1,30}(?:\.[A-Za-z0-9_+-]{1,30})?@[A-Za-z0-9]{1,60}(?:\.[A-Za-z0-9]{1,60})+",
-        "int32" | "int64" | "uint32" | "uint64" | "float" | "double" | "decimal" | "password" | "textarea" | "multiline" | "markdown" | "unknown" => "",
+        "int32" | "int64" | "uint32" | "uint64" | "float" | "double" | "decimal" | "password" | "textarea"
+        | "multiline" | "markdown" | "unknown" => "",
         _ => return None,
     })
 }

@@ -23,7 +23,9 @@ const NOTATION: Notation = Notation {
 
 /// `name(argument=value, …)`.
 pub fn call(w: &Writer<'_>, tool: &Tool) -> Result<Value> {
-    let any = || repeat(sequence([json!({ "regex": r"[A-Za-z_]\w{0,63}" }), literal("="), NOTATION.any(w, 2)]), ", ", 0, None);
+    let any = || {
+        repeat(sequence([json!({ "regex": r"[A-Za-z_]\w{0,63}" }), literal("="), NOTATION.any(w, 2)]), ", ", 0, None)
+    };
     let arguments = if w.is_loose(tool) || super::Fields::of(tool)?.open {
         any()
     } else {

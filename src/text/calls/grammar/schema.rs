@@ -8,7 +8,8 @@ use crate::error::{Error, ErrorKind, Result, SchemaFault};
 /// References one behind the other.
 const MOST_REFERENCES: usize = 16;
 
-/// Keywords by which a schema asks something of a value. All others are annotations, or places for schemas to be referred to.
+/// Keywords by which a schema asks something of a value. All others are annotations, or places for schemas to be
+/// referred to.
 const ASSERTIONS: &[&str] = &[
     "type",
     "enum",
@@ -59,7 +60,8 @@ const ASSERTIONS: &[&str] = &[
 pub fn refuse(tool: &Tool, pointer: &str, keyword: &str, reason: &str) -> Error {
     let place = if pointer.is_empty() { String::new() } else { format!(" at {pointer}") };
     let fault = SchemaFault { pointer: pointer.to_owned(), keyword: keyword.to_owned(), reason: reason.to_owned() };
-    Error::new(ErrorKind::UnsupportedSchema, format!("the tool {:?}: {keyword}{place}: {reason}", tool.name)).with_source(fault)
+    Error::new(ErrorKind::UnsupportedSchema, format!("the tool {:?}: {keyword}{place}: {reason}", tool.name))
+        .with_source(fault)
 }
 
 /// The first keyword of these that asks something.
@@ -80,7 +82,9 @@ pub fn is_free(schema: &Value) -> bool {
 pub fn resolve<'s>(mut schema: &'s Value, root: &'s Value) -> &'s Value {
     for _ in 0..MOST_REFERENCES {
         let next = match (schema.get("$ref"), schema.get("allOf")) {
-            (Some(Value::String(to)), None) if asserted(schema, &["$ref"]).is_none() => to.strip_prefix('#').and_then(|pointer| root.pointer(pointer)),
+            (Some(Value::String(to)), None) if asserted(schema, &["$ref"]).is_none() => {
+                to.strip_prefix('#').and_then(|pointer| root.pointer(pointer))
+            }
             (None, Some(Value::Array(all))) if all.len() == 1 && asserted(schema, &["allOf"]).is_none() => all.first(),
             _ => None,
         };
@@ -111,7 +115,9 @@ fn moved(schema: &Value, prefix: &str) -> Value {
         Value::Object(map) => {
             let member = |(key, value): (&String, &Value)| {
                 let value = match (key.as_str(), value) {
-                    ("$ref", Value::String(to)) => to.strip_prefix('#').map_or_else(|| value.clone(), |rest| json!(format!("#{prefix}{rest}"))),
+                    ("$ref", Value::String(to)) => {
+                        to.strip_prefix('#').map_or_else(|| value.clone(), |rest| json!(format!("#{prefix}{rest}")))
+                    }
                     ("const" | "enum" | "default" | "examples", value) => value.clone(),
                     (_, value) => moved(value, prefix),
                 };

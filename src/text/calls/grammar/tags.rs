@@ -29,7 +29,8 @@ const NAME: &str = r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}";
 const SAYS: [&str; 2] = [" string=\"true\"", " string=\"false\""];
 
 impl Tags {
-    pub const PARAMETERS: Self = Self { open: ("<parameter=", ">"), value: "", close: "</parameter>", says: false, quote: None };
+    pub const PARAMETERS: Self =
+        Self { open: ("<parameter=", ">"), value: "", close: "</parameter>", says: false, quote: None };
 
     /// `name>` of `<function=name>`, the arguments, and `</function>`.
     pub fn function(&self, writer: &Writer<'_>, tool: &Tool) -> Result<Value> {
@@ -41,7 +42,11 @@ impl Tags {
     pub fn arguments(&self, writer: &Writer<'_>, tool: &Tool) -> Result<Value> {
         let any = || {
             let name = sequence([writer.text(self.open.0), json!({ "regex": NAME })]);
-            let opened = if self.says { union([self.opened(writer, SAYS[0]), self.opened(writer, SAYS[1])]) } else { self.opened(writer, "") };
+            let opened = if self.says {
+                union([self.opened(writer, SAYS[0]), self.opened(writer, SAYS[1])])
+            } else {
+                self.opened(writer, "")
+            };
             repeat(sequence([space(), name, opened, writer.until(self.close)]), "", 0, None)
         };
         if writer.is_loose(tool) {
@@ -54,7 +59,8 @@ impl Tags {
     /// What stands between a name and its value.
     fn opened(&self, writer: &Writer<'_>, says: &str) -> Value {
         let end = self.open.1;
-        let end = if self.says { writer.text(&format!("{}{says}>", end.trim_end_matches('>'))) } else { writer.text(end) };
+        let end =
+            if self.says { writer.text(&format!("{}{says}>", end.trim_end_matches('>'))) } else { writer.text(end) };
         if self.value.is_empty() { end } else { sequence([end, space(), writer.text(self.value)]) }
     }
 

@@ -5,14 +5,16 @@ use serde_json::Value;
 use super::super::formats::Thought;
 use super::writer::{Writer, literal, optional, sequence, space, union, without};
 
-/// `root` behind a thought, where there is or may be one. `called`: where a call ends a thought, what follows its opening then. `ended`: whether the thought
-/// has to end all the same, as `root` may be something else than calls.
+/// `root` behind a thought, where there is or may be one. `called`: where a call ends a thought, what follows its
+/// opening then. `ended`: whether the thought has to end all the same, as `root` may be something else than calls.
 pub fn before(writer: &Writer<'_>, called: Option<&str>, ended: bool, root: Value) -> Value {
     if let Some(thought) = writer.formats.open_thought(writer.prompt) {
         return sequence([rest(writer, thought, called, ended), space(), root]);
     }
     let end = writer.prompt.trim_end();
-    let taken = |thought: &&'static Thought| thought.ends.iter().filter(|(_, taken)| *taken).map(|(end, _)| *end).collect::<Vec<_>>();
+    let taken = |thought: &&'static Thought| {
+        thought.ends.iter().filter(|(_, taken)| *taken).map(|(end, _)| *end).collect::<Vec<_>>()
+    };
     let thoughts = writer.thoughts();
     if thoughts.is_empty() || thoughts.iter().flat_map(taken).any(|close| end.ends_with(close)) {
         return root;
@@ -31,7 +33,8 @@ pub fn before(writer: &Writer<'_>, called: Option<&str>, ended: bool, root: Valu
 /// A thought after its opening, up to its end; or up to a call, where that ends it.
 fn rest(writer: &Writer<'_>, thought: &'static Thought, called: Option<&str>, ended: bool) -> Value {
     let taken = thought.ends.iter().filter(|(_, taken)| *taken).map(|(end, _)| *end);
-    let calls: Vec<&str> = thought.ends.iter().filter(|(end, taken)| !taken && writer.shown(end)).map(|(end, _)| *end).collect();
+    let calls: Vec<&str> =
+        thought.ends.iter().filter(|(end, taken)| !taken && writer.shown(end)).map(|(end, _)| *end).collect();
     if called.is_none() && calls.is_empty() {
         return union(taken.map(|end| writer.until(end)));
     }

@@ -104,7 +104,8 @@ impl<'a> Writer<'a> {
             [thought.open].into_iter().chain(ends).chain(thought.around.iter().copied()).collect::<Vec<_>>()
         };
         let marks = format.marks.iter().chain(format.opens).copied();
-        let mut controls: Vec<&'static str> = marks.chain(formats.thoughts.iter().flat_map(of_thought)).flat_map(names).collect();
+        let mut controls: Vec<&'static str> =
+            marks.chain(formats.thoughts.iter().flat_map(of_thought)).flat_map(names).collect();
         controls.retain(|mark| is_control(mark));
         controls.sort_by_key(|mark| (std::cmp::Reverse(mark.len()), *mark));
         controls.dedup();
@@ -135,7 +136,8 @@ impl<'a> Writer<'a> {
     pub fn thoughts(&self) -> Vec<&'static Thought> {
         let shown = |thought: &&'static Thought| {
             let mut ends = thought.ends.iter().filter(|(_, taken)| *taken);
-            !thought.ends.is_empty() && (!thought.open.is_empty() && self.shown(thought.open) || ends.any(|(end, _)| self.shown(end)))
+            !thought.ends.is_empty()
+                && (!thought.open.is_empty() && self.shown(thought.open) || ends.any(|(end, _)| self.shown(end)))
         };
         self.formats.thoughts.iter().copied().filter(shown).collect()
     }
@@ -178,9 +180,13 @@ impl<'a> Writer<'a> {
         let rest = |from: usize| pieces[from..].iter().map(|piece| piece.described());
         match pieces[..] {
             [Piece::Text(text)] => json!({ "free_until": text }),
-            [Piece::Token(name), ..] => sequence([json!({ "free_until": { "token": name } })].into_iter().chain(rest(1))),
+            [Piece::Token(name), ..] => {
+                sequence([json!({ "free_until": { "token": name } })].into_iter().chain(rest(1)))
+            }
             // No text holds a token, so what stands before the first one is its end.
-            [Piece::Text(text), ..] => sequence([json!({ "regex": format!("{ANY}{}", escape(text)) })].into_iter().chain(rest(1))),
+            [Piece::Text(text), ..] => {
+                sequence([json!({ "regex": format!("{ANY}{}", escape(text)) })].into_iter().chain(rest(1)))
+            }
             [] => literal(""),
         }
     }
@@ -202,7 +208,11 @@ impl<'a> Writer<'a> {
 
     /// A call as an object of JSON, with these names for its keys.
     pub fn object(&self, tool: &Tool, name: &str, arguments: &str) -> Result<Value> {
-        Ok(sequence([literal(&format!("{{\"{name}\": \"{}\", \"{arguments}\": ", tool.name)), self.json(tool)?, literal("}")]))
+        Ok(sequence([
+            literal(&format!("{{\"{name}\": \"{}\", \"{arguments}\": ", tool.name)),
+            self.json(tool)?,
+            literal("}"),
+        ]))
     }
 
     /// One, or several where they may be, with this between them.
@@ -239,7 +249,8 @@ impl<'a> Writer<'a> {
                 None => merged.push((trigger, vec![then])),
             }
         }
-        let mut triggers: Vec<Value> = merged.into_iter().map(|(trigger, thens)| json!({ "trigger": trigger, "then": union(thens) })).collect();
+        let mut triggers: Vec<Value> =
+            merged.into_iter().map(|(trigger, thens)| json!({ "trigger": trigger, "then": union(thens) })).collect();
         triggers.extend(thoughts.into_iter().map(never));
         json!({ "free_text": triggers })
     }
@@ -264,7 +275,8 @@ impl<'a> Writer<'a> {
         }
         // Thoughts are matched before this text, which therefore begins with none of their marks.
         let marks = |thought: &'static Thought| thought.ends.iter().map(|(end, _)| *end).chain([thought.open]);
-        let thoughts = self.thoughts().into_iter().flat_map(marks).filter(|mark| !mark.is_empty() && self.is_text(mark));
+        let thoughts =
+            self.thoughts().into_iter().flat_map(marks).filter(|mark| !mark.is_empty() && self.is_text(mark));
         let thoughts: String = thoughts.map(|mark| format!(r"(?!\s*{})", escape(mark))).collect();
         union([calls, json!({ "regex": format!(r"^{thoughts}(?:\s*[^\s{}]{ANY})?$", escape(&first.to_string())) })])
     }
