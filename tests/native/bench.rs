@@ -3,7 +3,7 @@
 use millrace::base::Cancel;
 use millrace::bench::{Measuring, Options, Phase, Quality, Report, Status, quality, run};
 use millrace::decode::Speculate;
-use millrace::engine::LoadOptions;
+use millrace::engine::{Faults, LoadOptions};
 use millrace::gpu::DeviceChoice;
 use millrace::layout::Kv;
 use millrace::plan::Lane;

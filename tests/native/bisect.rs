@@ -4,7 +4,7 @@ use std::path::Path;
 
 use millrace::base::Cancel;
 use millrace::decode::Compared;
-use millrace::engine::{LoadOptions, Prompt, Request, bisect};
+use millrace::engine::{Faults, LoadOptions, Prompt, Request, bisect};
 use millrace::plan::{Lane, Pass};
 use millrace::source::disk::open_path;
 use pollster::block_on;
@@ -37,7 +37,11 @@ fn the_first_step_that_parts_from_its_twin_is_named() {
             let step = good.iter().find(|step| step.step == victim).unwrap();
             let (kernel, variant) = step.variant.split_once('=').unwrap();
             let broken = vec![(kernel.to_owned(), variant.to_owned())];
-            let steps = compared(&LoadOptions { lane, broken, ..LoadOptions::default() });
+            let steps = compared(&LoadOptions {
+                lane,
+                faults: Faults { broken, ..Faults::default() },
+                ..LoadOptions::default()
+            });
             let (last, before) = steps.split_last().unwrap();
             let first = good.iter().position(|step| step.variant == format!("{kernel}={variant}")).unwrap();
             assert_eq!(

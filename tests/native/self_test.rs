@@ -70,7 +70,7 @@ fn a_lane_whose_variants_are_all_broken_gives_way_to_the_next() {
     let alike = kernels::all().iter().filter(|v| v.kernel == "norm_gated" && types(v.name) == types(chosen));
     let broken: Vec<_> = alike.map(|v| (v.kernel.to_owned(), v.name.to_owned())).collect();
     assert!(broken.len() > 2);
-    let mut engine = load(&LoadOptions { broken, ..tested() });
+    let mut engine = load(&LoadOptions { faults: Faults { broken, ..Faults::default() }, ..tested() });
     let info = engine.info();
     assert_eq!(info.lane, next);
     assert!(info.self_test.wrong.len() > 1);
@@ -110,7 +110,7 @@ fn a_variant_that_was_fast_and_is_wrong_is_forgotten() {
     assert_eq!((engine.info().lane, engine.info().self_test.wrong.len()), (Lane::Fast, 1));
     let mut tuning = preferred.tuning;
     engine.remember(&mut tuning);
-    let later = load(&LoadOptions { broken, tuning, ..tested() });
+    let later = load(&LoadOptions { faults: Faults { broken, ..Faults::default() }, tuning, ..tested() });
     assert_eq!((later.info().lane, later.info().self_test.wrong.len()), (Lane::Fast, 0), "it is not tried again");
     assert!(!variants(&later, "norm_gated").contains(&wrong.as_str()));
 }
@@ -132,7 +132,7 @@ fn a_variant_that_is_broken_in_the_last_lane_is_replaced_by_another() {
 fn a_gpu_that_cannot_be_trusted_at_all_is_an_error() {
     // This kernel has one variant, in every lane.
     let broken = vec![("pick".into(), "default".into())];
-    let error = try_load(&LoadOptions { broken, ..tested() }).err().unwrap();
+    let error = try_load(&LoadOptions { faults: Faults { broken, ..Faults::default() }, ..tested() }).err().unwrap();
     assert_eq!(error.code(), "GPU");
     assert!(error.message().contains("computes wrongly") && error.message().contains("pick=default"), "{error}");
 }

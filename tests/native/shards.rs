@@ -8,7 +8,7 @@ use std::rc::Rc;
 use futures_util::future::LocalBoxFuture;
 use millrace::base::Cancel;
 use millrace::convert::{self, Options};
-use millrace::engine::{Engine, LoadOptions, Prompt, Request};
+use millrace::engine::{Engine, Faults, LoadOptions, Prompt, Request};
 use millrace::format::{Checkpoint, Manifest, Metadata};
 use millrace::layout::BufferId;
 use millrace::model::{self, AskedPooling, Reserve};
@@ -444,7 +444,11 @@ fn hints_choose_among_what_runs() {
     std::fs::write(out.join("manifest.json"), manifest.to_string()).unwrap();
     // The self-test finds that the recommended variant computes wrongly: another one runs.
     let broken = vec![("merge".to_owned(), hinted[0].0.to_owned())];
-    let info = load(&LoadOptions { broken, self_test: Some(true), ..LoadOptions::default() });
+    let info = load(&LoadOptions {
+        faults: Faults { broken, ..Faults::default() },
+        self_test: Some(true),
+        ..LoadOptions::default()
+    });
     assert!(!info.self_test.wrong.is_empty());
     let without = merges(&info);
     assert!(without.iter().all(|(variant, _)| *variant != hinted[0].0), "{without:?}");
