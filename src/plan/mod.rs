@@ -160,6 +160,13 @@ pub struct Step {
     pub choice: Option<Choice>,
 }
 
+impl Step {
+    /// Whether it reads what an earlier step has written to a buffer.
+    pub fn reads_from(&self, buffer: BufferId) -> bool {
+        self.reads.iter().any(|value| value.buffer == buffer)
+    }
+}
+
 /// The dispatches of one pass, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {

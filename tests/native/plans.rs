@@ -1,11 +1,11 @@
 //! Plans as data: every plan of every architecture is checked for scratch buffers that are overwritten while a later
 //! step still needs their contents.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millrace::bench::shapes::{ENCODERS, SHAPES, checkpoint, find};
 use millrace::decode::build_plans;
-use millrace::kernels::Caps;
+use millrace::kernels::{BindingKind, Caps};
 use millrace::layout::{Form, Kv, Layout, Name, Scratch, Sizes};
 use millrace::model::{self, AskedPooling, Reserve};
 use millrace::plan::{Asked, GrammarRoom, Hazard, Lane, Pass, Plan, Plans, Selector, Stage, hazards};
@@ -256,4 +256,53 @@ fn rows_are_grouped_by_expert_where_each_has_enough() {
             .unwrap();
         assert!(room >= u64::from(most) * 16);
     }
+}
+
+/// Which steps of a greedy decode step write and read each buffer, in the words of docs/ARCHITECTURE.md: steps of a
+/// layer without its number.
+fn written_and_read(plan: &Plan, layout: &Layout) -> BTreeMap<String, [Vec<String>; 2]> {
+    let greedy = |stage| matches!(stage, Stage::Embed | Stage::Layer(0) | Stage::Head | Stage::Choose | Stage::Advance);
+    let mut all: BTreeMap<String, [Vec<String>; 2]> = BTreeMap::new();
+    for step in plan.steps.iter().filter(|step| greedy(step.stage)) {
+        let name = step.name.trim_start_matches("blk.0.").to_owned();
+        for (binding, id) in &step.bindings {
+            let buffer = &layout.spec(*id).name;
+            if buffer.is_weight() {
+                continue;
+            }
+            let writes = step.variant.binding(binding).unwrap().kind == BindingKind::ReadWrite;
+            let uses = all.entry(buffer.to_string().replace("blk.0", "blk.N")).or_default();
+            for (list, used) in uses.iter_mut().zip([writes, !writes || step.reads_from(*id)]) {
+                if used && !list.contains(&name) {
+                    list.push(name.clone());
+                }
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn the_documents_say_which_steps_write_and_read_each_buffer_of_a_decode_step() {
+    let (plans, layout, _) = plans("llama-3.2-1b", "q4_0", &devices()[1], Lane::Fast, None, u64::MAX);
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/ARCHITECTURE.md")).unwrap();
+    let (_, section) = text.split_once("## A decode step on the GPU").unwrap();
+    let section = section.split_once("\n## ").unwrap().0;
+    let said: Vec<String> = section
+        .lines()
+        .filter_map(|line| match line.split('|').map(str::trim).collect::<Vec<_>>()[..] {
+            ["", buffer, _shape, writers, readers, ""] if buffer.starts_with('`') => {
+                Some(format!("{buffer} | {writers} | {readers}"))
+            }
+            _ => None,
+        })
+        .collect();
+    let planned: Vec<String> = written_and_read(&plans[Pass::Decode], &layout)
+        .iter()
+        .map(|(buffer, uses)| {
+            let [writers, readers] = uses.each_ref().map(|list| list.join(", "));
+            format!("`{buffer}` | {} | {}", if writers.is_empty() { "the host" } else { &writers }, readers)
+        })
+        .collect();
+    assert_eq!(said.join("\n"), planned.join("\n"), "docs/ARCHITECTURE.md on the left, the plan on the right");
 }
