@@ -202,10 +202,7 @@ fn every_family_has_calls_of_its_own_accord() {
                             match compile(&grammar, &Options::default()) {
                                 Ok((automaton, _))
                                     if taken(&automaton, text.as_bytes()).1
-                                        && !taken(&automaton, b"I see.</think>{}").1 =>
-                                {
-                                    ()
-                                }
+                                        && !taken(&automaton, b"I see.</think>{}").1 => {}
                                 Ok(_) => {
                                     wrong.push(format!("{marks:?}, {thinks:?} after {opened:?}, {special}: an answer"))
                                 }
