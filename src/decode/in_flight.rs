@@ -49,7 +49,7 @@ struct Flight {
 
 /// The chunks of one loop: those in flight, and what is known for the next.
 pub(super) struct InFlight {
-    needs: Needs,
+    pub needs: Needs,
     /// The sequence of which a snapshot is taken at the end of each chunk, and its tokens before the first step. Only
     /// sequences with recurrent states have snapshots.
     snapshots: Option<(SequenceId, u32)>,

@@ -1,4 +1,4 @@
-//! What wgpu cannot do on the web: ask for subgroups, and read all that the adapter says of itself.
+//! What wgpu cannot do on the web: request subgroups, compile pipelines without a wait, read all of the adapter's info.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
