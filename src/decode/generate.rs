@@ -270,7 +270,6 @@ impl Session {
 struct Decoding<'a> {
     run: Run<'a>,
     caller: Caller<'a>,
-    needs: Needs,
     begun: Begun,
     clock: Clock,
     in_flight: InFlight,
@@ -295,7 +294,6 @@ impl<'a> Decoding<'a> {
         let always = run.speculate == Speculate::Always;
         Self {
             caller,
-            needs,
             clock,
             in_flight: InFlight::new(policy, needs, snapshots),
             speculation: needs.drafts.then(|| Speculation::new(run.prompt.ids(), always)),
@@ -313,7 +311,7 @@ impl<'a> Decoding<'a> {
     /// Writes the steps' input: sampling parameters, the tallies of penalties, the grammar's state, the text that
     /// drafts are taken from, and the state of the first step.
     fn put_parameters(&self, session: &Session) -> Result<()> {
-        let Self { run, needs, begun, .. } = self;
+        let Self { run, begun, in_flight: InFlight { needs, .. }, .. } = self;
         let ids = run.prompt.ids();
         session.put(Control::Sampling, bytes_of(&run.sampling))?;
         if needs.penalize {
@@ -409,7 +407,7 @@ impl<'a> Decoding<'a> {
     fn take(&mut self, chunk: Chunk, words: &[u32]) {
         let ms = self.in_flight.interval();
         let steps = chunk.steps as usize;
-        let taken = if self.needs.drafts { Taken::of_rows(words) } else { Taken::of_ids(&words[..steps]) };
+        let taken = if self.in_flight.needs.drafts { Taken::of_rows(words) } else { Taken::of_ids(&words[..steps]) };
         self.learn(chunk, &taken, ms);
         self.ended_on_gpu |= taken.ended || taken.tokens.last().is_some_and(|id| self.run.sampling.stops(*id));
         if let Err(e) = self.check(&taken.tokens) {
@@ -452,7 +450,7 @@ impl<'a> Decoding<'a> {
     fn tell(&mut self, chunk: Chunk, ids: &[u32], words: &[u32]) -> bool {
         let logprobs = &mut self.outcome.logprobs;
         let told = logprobs.len();
-        if self.needs.logprobs {
+        if self.in_flight.needs.logprobs {
             let steps = chunk.steps as usize;
             let top = self.run.sampling.top_logprobs as usize;
             logprobs.extend(read_logprobs(&words[steps..], steps, ids.len(), top));
@@ -539,6 +537,7 @@ impl Session {
         }
         Ok(known)
     }
+
     /// For each token whether it is in the prompt and how often in the answer, and its bias. Ids beyond the vocabulary
     /// have no logit.
     fn tallies(&self, prompt: &[u32], Extras { bias, answered, .. }: Extras<'_>) -> Vec<[u32; 2]> {

@@ -49,7 +49,7 @@ struct Flight {
 
 /// The chunks in flight of one loop, and the policy for the next.
 pub(super) struct InFlight {
-    needs: Needs,
+    pub needs: Needs,
     /// The sequence of which a snapshot is taken at the end of each chunk, and its tokens before the first step; only
     /// for recurrent states.
     snapshots: Option<(SequenceId, u32)>,

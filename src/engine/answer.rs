@@ -139,8 +139,14 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The run of the answer's next part, of at most `limit` tokens, and its output.
-    fn part<'p>(&'p mut self, limit: u32, pause: &'p dyn Fn() -> bool) -> (Run<'p>, &'p mut Output<'a>) {
+    /// The run of the answer's next part, of at most `limit` tokens, and its output. `chunk`: tokens between two
+    /// readbacks, where their number is fixed.
+    fn part<'p>(
+        &'p mut self,
+        limit: u32,
+        chunk: Option<u32>,
+        pause: &'p dyn Fn() -> bool,
+    ) -> (Run<'p>, &'p mut Output<'a>) {
         let (answered, logprobs) = (self.outcome.tokens.len(), self.request.logprobs.is_some());
         let run = Run {
             sequence: self.sequence,
@@ -151,7 +157,7 @@ impl<'a> Answer<'a> {
             resumed: self.resumed,
             extras: Extras { bias: &self.sampler.bias, answered, logprobs },
             constraint: self.constraint.as_mut(),
-            chunk: None,
+            chunk,
             speculate: self.request.speculate,
             pause,
         };
@@ -304,8 +310,7 @@ impl Engine {
         }
         let started = now_ms();
         let cancel = answer.cancel.clone();
-        let (run, out) = answer.part(limit, pause);
-        let run = Run { chunk: self.options.chunk, ..run };
+        let (run, out) = answer.part(limit, self.options.chunk, pause);
         match self.session.generate(run, &cancel, &mut |step| out.hear(step)).await {
             Ok(part) => self.took(answer, part, limit),
             Err(e) if e.kind() == ErrorKind::Aborted => answer.complete = true,

@@ -23,7 +23,7 @@ impl Gpu {
                 recipes.push((key, recipe));
             }
         }
-        if recipes.len() < 2 {
+        if recipes.is_empty() {
             return;
         }
         let made = platform::compile_all(device, recipes.iter().map(|(_, recipe)| recipe), self.caps()).await;

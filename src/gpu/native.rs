@@ -73,8 +73,8 @@ pub(super) fn describe(
 /// memory.
 const COMPILERS: usize = 8;
 
-/// Compiles pipelines on several threads. `None` in place of a pipeline that the device refuses; an empty list for a
-/// GPU in software, whose cores also serve the other loads of the process.
+/// Compiles pipelines on several threads. `None` in place of one that the device refuses. Empty for a GPU in software,
+/// whose compiler takes the cores that other loads of this process compute on.
 #[allow(clippy::unused_async, reason = "a browser is waited for")]
 pub(super) async fn compile_all(
     device: &wgpu::Device,
@@ -92,9 +92,12 @@ pub(super) async fn compile_all(
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(recipe) = recipes.get(at) else { break };
-            let refused = device.push_error_scope(wgpu::ErrorFilter::Validation);
+            // Natively errors go to the scopes of their own thread, the caller's not among them.
+            let scopes =
+                [wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Validation].map(|of| device.push_error_scope(of));
             let compiled = recipe.parts(device).pipeline(device);
-            if refused.pop().now_or_never().flatten().is_none() {
+            let refused = scopes.into_iter().rev().filter_map(|scope| scope.pop().now_or_never().flatten()).count();
+            if refused == 0 {
                 made.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(compiled);
             }
         }

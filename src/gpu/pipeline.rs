@@ -132,7 +132,7 @@ impl Recipe {
 }
 
 impl Parts<'_> {
-    /// Compiles the pipeline.
+    /// Compiles the pipeline, and returns it with the layout of its bind groups.
     pub(super) fn pipeline(&self, device: &wgpu::Device) -> Compiled {
         let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(&self.label),
