@@ -75,9 +75,9 @@ export interface LoadOptions extends FetchingOptions {
    */
   context?: number;
   /**
-   * Answers at one time: those beyond wait. Each has room for a whole context, which `plan` counts. Plain answers take
-   * their steps together, which read the weights once for all; those with penalties, bias, log probabilities or a
-   * grammar, and all of models with recurrent layers, take turns with them. 1 to 8 answers. Default: 1.
+   * Answers at one time: those beyond wait. Each has room for a whole context, which `plan` counts. Answers take their
+   * steps together, which read the weights once for all, each with its own sampling, penalties, log probabilities and
+   * grammar; those of models with recurrent layers take turns. 1 to 8 answers. Default: 1.
    */
   concurrency?: number;
   /** Tokens a readback. 1 to 32 tokens. Default: follows the measured speed. */
@@ -326,7 +326,10 @@ export interface BenchRows {
    * (`engine.warm`). Default false.
    */
   idle?: boolean;
-  /** Also measures decoding with answers forced into a JSON schema, in turns with free ones. Default false. */
+  /**
+   * Also measures decoding with answers forced into a JSON schema, in turns with free ones; with `concurrency` also of
+   * several at a time. Default false.
+   */
   grammar?: boolean;
   /** Whether to measure kernels' variants before the runs. Default true. */
   tune?: boolean;

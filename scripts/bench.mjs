@@ -242,8 +242,8 @@ function print(report, earlier) {
     out(`${`pass of ${rows} row${rows === 1 ? '' : 's'}`.padEnd(18)} ${n(ms, 4).padStart(9)} ms`);
   for (const { rows, ms } of report.step_rows ?? [])
     out(`${`step of ${rows} row${rows === 1 ? '' : 's'}`.padEnd(18)} ${n(ms, 4).padStart(9)} ms`);
-  for (const { answers, tok_s, times } of report.company ?? [])
-    out(`${answers} answers together ${n(tok_s)} tok/s, ${n(times, 2)} times one alone`);
+  for (const { answers, forced, tok_s, times } of report.company ?? [])
+    out(`${answers} ${forced ? 'forced ' : ''}answers together ${n(tok_s)} tok/s, ${n(times, 2)} times one alone`);
   for (const t of report.second_turn ?? [])
     out(
       `second turn  first token after ${n(t.ttft_ms)} ms: ${t.tokens} tokens after a first prompt of ${t.after}, ${t.cached} of them not read again`,

@@ -18,32 +18,7 @@
 
 {% include "common/grammar.wgsl" %}
 
-// What `constrain` has let through needs no more checks; whatever leaves the language all the same ends in state 0, from where nothing goes on.
-fn follow(token: vec4<u32>) {
-    let length = token.y & 255u;
-    var word = token.x;
-    for (var i = 0u; i < length; i++) {
-        if (i > 3u && (i & 3u) == 0u) { word = token_bytes[(token.y >> 8u) + (i >> 2u)]; }
-        let entry = entry_of(walk[0], word & 255u);
-        word >>= 8u;
-        let kind = entry >> 30u;
-        let depth = walk[1];
-        walk[3] = select(0u, walk[3] + 1u, kind == {{ entry_space }}u);
-        walk[0] = entry & 0xffffu;
-        if (kind == {{ entry_push }}u && depth < MAX_STACK) {
-            walk[FRAMES + 2u * depth] = (entry >> 16u) & 0x3fffu;
-            walk[FRAMES + 2u * depth + 1u] = walk[2];
-            walk[1] = depth + 1u;
-            walk[2] = 0u;
-        } else if (kind == {{ entry_pop }}u && depth > 0u) {
-            walk[0] = after_symbol(walk[FRAMES + 2u * (depth - 1u)], entry & 0xffffu);
-            walk[2] = walk[FRAMES + 2u * (depth - 1u) + 1u];
-            walk[1] = depth - 1u;
-        } else if (kind == {{ entry_plain }}u && (entry & {{ entry_count }}u) != 0u) {
-            walk[2] += 1u;
-        }
-    }
-}
+{% include "common/follow.wgsl" %}
 {% endif %}
 
 const AFTER_END = {{ after_end }}u;     // in the ring: nothing was sampled in this step
@@ -76,6 +51,6 @@ fn main(@builtin(local_invocation_index) li: u32) {
     }
     if (done) { state.done = 1u; }
 {% if grammar == "walk" %}
-    if (vocabulary[token].w == 0u) { follow(vocabulary[token]); }
+    if (has_grammar(0u) && vocabulary[token].w == 0u) { follow(vocabulary[token]); }
 {% endif %}
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Options;
+use super::forced::Form;
 use crate::base::Cancel;
 use crate::decode::{self, Extras, MOST_TOGETHER, Member, Progress, Run, Session};
 use crate::error::Result;
@@ -14,17 +15,20 @@ use crate::state::{Input, SequenceId};
 pub struct Company {
     /// How many.
     pub answers: usize,
+    /// Whether answers are forced into a form, together and alone.
+    pub forced: bool,
     /// Tokens a second of all together: median.
     pub tok_s: f64,
     /// Speedup over single answers, measured in alternation.
     pub times: f64,
 }
 
-/// Measures 2, 4 and 8 answers at a time, as far as there is room.
+/// Measures 2, 4 and 8 answers at a time, as far as there is room, each forced into the `form` where there is one.
 pub(super) async fn measure(
     session: &mut Session,
     prompt: &Input,
     options: &Options,
+    form: Option<&Form>,
     cancel: &Cancel,
 ) -> Result<Vec<Company>> {
     let sampling = SamplingOptions { temperature: f32::from(u8::from(options.sampled)), ..SamplingOptions::default() }
@@ -37,23 +41,27 @@ pub(super) async fn measure(
         // The first round warms up.
         for run in 0..=options.runs {
             cancel.check()?;
-            let mut texts = Vec::new();
+            let mut begun = Vec::new();
             for sequence in &sequences[..answers] {
-                let read = generate(session, *sequence, prompt, sampling, 1, options, cancel).await?;
+                let mut constraint = form.map(Form::begin);
+                let first = Run { constraint: constraint.as_mut(), ..plain(*sequence, prompt, sampling) };
+                let read = generate(session, first, options, cancel).await?;
                 let mut text = prompt.clone();
                 text.push_tokens(&read.tokens);
-                texts.push(text);
+                begun.push((text, constraint));
             }
             let mut members: Vec<Member<'_>> = sequences
                 .iter()
-                .zip(&texts)
-                .map(|(sequence, text)| Member {
+                .zip(&mut begun)
+                .map(|(sequence, (text, constraint))| Member {
+                    extras: Extras::default(),
+                    constraint: constraint.as_mut(),
                     sequence: *sequence,
                     text,
                     sampling,
                     limit: options.gen_tokens,
                     cancel,
-                    on_tokens: Box::new(|_| true),
+                    on_tokens: Box::new(|_, _| true),
                 })
                 .collect();
             let stretch = session.together(&mut members, options.load.chunk, &|| false).await?;
@@ -63,40 +71,43 @@ pub(super) async fn measure(
                 tok_s += part?.timings.decode_tok_s;
             }
             stretch.failure.map_or(Ok(()), Err)?;
-            let one = generate(session, sequences[0], prompt, sampling, options.gen_tokens, options, cancel).await?;
+            let mut constraint = form.map(Form::begin);
+            let whole = Run {
+                limit: options.gen_tokens,
+                constraint: constraint.as_mut(),
+                ..plain(sequences[0], prompt, sampling)
+            };
+            let one = generate(session, whole, options, cancel).await?;
             if run > 0 {
                 together.push(tok_s);
                 alone.push(one.timings.decode_tok_s);
             }
         }
         let tok_s = super::median(together);
-        measured.push(Company { answers, tok_s, times: tok_s / super::median(alone) });
+        measured.push(Company { answers, forced: form.is_some(), tok_s, times: tok_s / super::median(alone) });
     }
     sequences.into_iter().for_each(|sequence| session.states_mut().release(sequence));
     Ok(measured)
 }
 
-async fn generate(
-    session: &mut Session,
-    sequence: SequenceId,
-    prompt: &Input,
-    sampling: Sampling,
-    limit: u32,
-    options: &Options,
-    cancel: &Cancel,
-) -> Result<decode::Outcome> {
-    let run = Run {
+/// A run of a prompt that is read anew, of one token.
+fn plain<'a>(sequence: SequenceId, prompt: &'a Input, sampling: Sampling) -> Run<'a> {
+    Run {
         sequence,
         prompt,
         sampling,
-        limit,
+        limit: 1,
         afresh: true,
         resumed: false,
         extras: Extras::default(),
         constraint: None,
-        chunk: options.load.chunk,
+        chunk: None,
         speculate: decode::Speculate::Off,
         pause: &|| false,
-    };
+    }
+}
+
+async fn generate(session: &mut Session, run: Run<'_>, options: &Options, cancel: &Cancel) -> Result<decode::Outcome> {
+    let run = Run { chunk: options.load.chunk, ..run };
     session.generate(run, cancel, &mut |_: Progress<'_>| true).await
 }

@@ -12,7 +12,7 @@ use crate::base::Cancel;
 use crate::check::random::Random;
 use crate::decode::{self, Extras, Run, Session};
 use crate::error::Result;
-use crate::grammar::{Compiler, Constraint, Vocabulary};
+use crate::grammar::{Compiler, Constraint, Grammar, Vocabulary};
 use crate::sample::SamplingOptions;
 use crate::state::{FIRST, Input};
 
@@ -40,14 +40,21 @@ pub struct Forced {
     pub created: u64,
 }
 
-/// Measures both in turns.
-pub async fn measure(
-    session: &mut Session,
-    prompt: &Input,
-    options: &Options,
-    compiler: &dyn Compiler,
-    cancel: &Cancel,
-) -> Result<Forced> {
+/// A form that answers are forced into, over a made-up vocabulary.
+pub struct Form {
+    grammar: Rc<Grammar>,
+    vocabulary: Rc<Vocabulary>,
+}
+
+impl Form {
+    /// The constraint of an answer that begins.
+    pub fn begin(&self) -> Constraint {
+        Constraint::new(self.grammar.clone(), self.vocabulary.clone())
+    }
+}
+
+/// Compiles the form, for a model with `vocab` logits.
+pub async fn form(compiler: &dyn Compiler, vocab: usize) -> Result<Form> {
     // An answer that does not end, and goes through keys, texts, numbers, lists and choices.
     let item = json!({
         "type": "object",
@@ -65,15 +72,25 @@ pub async fn measure(
     });
     let description = json!({ "schema": { "type": "array", "minItems": 100_000, "items": item } });
     let grammar = Rc::new(compiler.compile(description.to_string(), false).await?);
-    let about = grammar.about(grammar.ms);
-    let tokens = Rc::new(vocabulary(session.model().config().vocab));
+    Ok(Form { grammar, vocabulary: Rc::new(vocabulary(vocab)) })
+}
+
+/// Measures free and forced decoding in turns.
+pub async fn measure(
+    session: &mut Session,
+    prompt: &Input,
+    options: &Options,
+    form: &Form,
+    cancel: &Cancel,
+) -> Result<Forced> {
+    let about = form.grammar.about(form.grammar.ms);
     let sampling = SamplingOptions::default().parameters(&[], decode::RING)?;
     let (mut speeds, mut readbacks, mut created, mut first_ms) = ([Vec::new(), Vec::new()], [0; 2], 0, 0.0);
     // The first turn of each warms up.
     for turn in 0..=options.runs {
         for forced in [false, true] {
             cancel.check()?;
-            let mut constraint = forced.then(|| Constraint::new(grammar.clone(), tokens.clone()));
+            let mut constraint = forced.then(|| form.begin());
             let (extras, limit, chunk) = (Extras::default(), options.gen_tokens, options.load.chunk);
             let constraint = constraint.as_mut();
             let run = Run {

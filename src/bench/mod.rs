@@ -297,19 +297,25 @@ pub async fn run(
         measuring(Phase::SecondTurn, 0, 1);
     }
     let second_turn = if options.second_turn { second_turns(&mut session, options, cancel).await? } else { Vec::new() };
+    let form = match compiler {
+        Some(compiler) if options.grammar => Some(forced::form(compiler, session.model().config().vocab).await?),
+        None if options.grammar => return Err(Error::bad_option("grammar: there is no compiler of grammars")),
+        _ => None,
+    };
     let company = if options.load.concurrency.is_some_and(|n| n > 1) && session.keeps_company() {
-        company::measure(&mut session, &ids, options, cancel).await?
+        let mut measured = company::measure(&mut session, &ids, options, None, cancel).await?;
+        if form.is_some() {
+            measured.extend(company::measure(&mut session, &ids, options, form.as_ref(), cancel).await?);
+        }
+        measured
     } else {
         Vec::new()
     };
     let idle =
         if options.idle { Some(idle::measure(&mut session, &ids, options, report, cancel).await?) } else { None };
-    let forced = match compiler {
-        Some(compiler) if options.grammar => {
-            Some(forced::measure(&mut session, &ids, options, compiler, cancel).await?)
-        }
-        None if options.grammar => return Err(Error::bad_option("grammar: there is no compiler of grammars")),
-        _ => None,
+    let forced = match &form {
+        Some(form) => Some(forced::measure(&mut session, &ids, options, form, cancel).await?),
+        None => None,
     };
     let median = |of: &dyn Fn(&BenchRun) -> f64| median(runs.iter().map(of).collect());
     let decode_tok_s = median(&|r| r.decode_tok_s);
@@ -525,7 +531,7 @@ async fn one(
 #[cfg(test)]
 mod plans {
     use super::*;
-    use crate::decode::build_plans;
+    use crate::decode::{build_plan, build_plans};
     use crate::kernels::Caps;
     use crate::layout::{Layout, Sizes};
     use crate::model::{self, AskedPooling, Reserve};
@@ -557,19 +563,13 @@ mod plans {
                 let model = model::open(&checkpoint, &mut reserve).unwrap();
                 let select = Selector::new(caps, lane, None, &[]).unwrap();
                 let sizes = Sizes { rows: 512, capacity: 1152, slots: 1, ring: 32 };
-                let plans = build_plans(
-                    model.as_ref(),
-                    &mut layout,
-                    &select,
-                    sizes,
-                    Asked {
-                        extras: true,
-                        grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }),
-                        rows: false,
-                    },
-                )
-                .unwrap();
-                for step in &plans[Pass::Decode].steps {
+                let asked = Asked {
+                    extras: true,
+                    grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }),
+                    rows: false,
+                };
+                let plan = build_plan(model.as_ref(), &mut layout, &select, sizes, Pass::Decode, asked, None).unwrap();
+                for step in &plan.steps {
                     let active = step.active(1088);
                     assert!(active > 0.0 && active <= 1.0 + 1e-9, "{} {}: {active}", shape.name, step.name);
                     // A window of 128 keys has two splits, which leave most of the sixteen lanes of what merges them

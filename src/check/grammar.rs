@@ -5,6 +5,7 @@ use millrace_grammar::{CLASS_WORDS, MAX_STACK, SYMBOL_WORDS, entry};
 
 use super::random::{Random, untouched};
 use super::{Case, Compare};
+use crate::base::numbers::FEW_ROWS;
 use crate::cpu::sampling::ordered;
 use crate::grammar::{Automaton, Grammar, Vocabulary, WALK_WORDS, Walk};
 use crate::kernels::{State, Variant};
@@ -101,26 +102,61 @@ fn walk(random: &mut Random, it: &Automaton, at: At) -> Vec<u32> {
     words
 }
 
-/// A grammar, a vocabulary and a text's state in the grammar: the bindings of both kernels.
-struct Bound {
+/// The grammar of a row, and its text's state in it.
+struct Walked {
     automaton: Automaton,
-    vocabulary: Vocabulary,
     walk: Vec<u32>,
 }
 
-impl Bound {
-    fn new(random: &mut Random, states: u32, v: usize, at: At) -> Self {
+impl Walked {
+    fn new(random: &mut Random, states: u32, at: At) -> Self {
         let automaton = automaton(random, states);
         let walk = walk(random, &automaton, at);
-        Self { vocabulary: vocabulary(random, v), automaton, walk }
+        Self { automaton, walk }
     }
 
-    fn buffers(self) -> [(&'static str, Vec<u32>); 4] {
-        let words = Grammar { automaton: self.automaton, warnings: Vec::new(), ms: 0.0 }.words();
-        let Vocabulary { heads, mut bytes, .. } = self.vocabulary;
-        bytes.push(0);
-        [("automaton", words), ("walk", self.walk), ("vocabulary", heads), ("token_bytes", bytes)]
+    /// The longest token that is allowed, which does the most; else the one that ends a text.
+    fn choice(&self, vocabulary: &Vocabulary) -> u32 {
+        let walk = Walk::from_words(&self.automaton, &self.walk).unwrap_or_else(|| panic!("a walk of this grammar"));
+        let longest = (0..vocabulary.len())
+            .filter(|id| walk.allowed(&self.automaton, vocabulary.token(*id)))
+            .max_by_key(|id| vocabulary.token(*id).len());
+        let stop = (0..vocabulary.len()).find(|id| vocabulary.is_stop(*id));
+        longest.or(stop).unwrap_or_default() as u32
     }
+}
+
+/// The bindings of all kernels that walk: of each row its grammar, if it has one.
+fn bound(rows: &[Option<Walked>], vocabulary: Vocabulary) -> [(&'static str, Vec<u32>); 4] {
+    let mut words = vec![0; FEW_ROWS as usize];
+    let mut walks = vec![0; rows.len() * WALK_WORDS];
+    for (row, walked) in rows.iter().enumerate() {
+        let Some(Walked { automaton, walk }) = walked else { continue };
+        words[row] = words.len() as u32;
+        words.extend(Grammar { automaton: automaton.clone(), warnings: Vec::new(), ms: 0.0 }.words());
+        walks[row * WALK_WORDS..][..WALK_WORDS].copy_from_slice(walk);
+    }
+    let Vocabulary { heads, mut bytes, .. } = vocabulary;
+    bytes.push(0);
+    [("automaton", words), ("walk", walks), ("vocabulary", heads), ("token_bytes", bytes)]
+}
+
+/// Four rows of several sequences: with a grammar, without, with another, and with one whose text has ended.
+fn rows(random: &mut Random, states: u32, at: At) -> (State, Vec<Option<Walked>>) {
+    let mut state = State { rows: 4, apart: 1, ..State::default() };
+    state.each[..4].copy_from_slice(&[[41, 0, 5, 0], [3, 1, 9, 0], [77, 2, 1, 0], [20, 3, 0, 0]]);
+    let walked = (0..4).map(|row| (row != 1).then(|| Walked::new(random, states + row, at)));
+    (state, walked.collect())
+}
+
+/// The candidates of rows, of which each is to choose one token.
+fn candidates(random: &mut Random, choices: impl Iterator<Item = u32>) -> Vec<u32> {
+    let of_row = |choice| {
+        let mut cand = vec![[0, crate::sample::AFTER_END]; SLICES as usize];
+        cand[random.below(SLICES) as usize] = [ordered(1.0), choice];
+        cand.concat()
+    };
+    choices.flat_map(of_row).collect()
 }
 
 /// (states, tokens, where)
@@ -134,54 +170,71 @@ const SHAPES: [(u32, usize, At); 7] = [
     (700, 32_000, At::Somewhere),
 ];
 
+/// Logits of no token behind those of each row.
+const PADDING: usize = 3;
+
 pub fn constrain(_: &'static Variant, random: &mut Random) -> Vec<Case> {
-    let make = |(states, v, at): (u32, usize, At)| {
-        let bound = Bound::new(random, states, v, at);
+    let make = |(states, v, at, apart): (u32, usize, At, bool)| {
+        let (state, rows) = if apart {
+            rows(random, states, at)
+        } else {
+            (State { pos: 41, rows: 1, ..State::default() }, vec![Some(Walked::new(random, states, at))])
+        };
+        let logits = random.f32s(rows.len() * (v + if apart { PADDING } else { 0 }), 8.0);
+        let more = [("BESIDE", 1.0), ("PADDING", PADDING as f64)];
         Case {
-            name: format!("V={v} states={states} {at:?}"),
-            overrides: vec![("V", v as f64)],
-            grid: [(v as u32).div_ceil(256), 1, 1],
-            buffers: [("state", State { pos: 41, rows: 1, ..State::default() }.words())]
+            name: format!("V={v} states={states} {at:?} T={}", rows.len()),
+            overrides: [&[("V", v as f64)], &more[..if apart { 2 } else { 0 }]].concat(),
+            grid: [(v as u32).div_ceil(256), rows.len() as u32, 1],
+            buffers: [("state", state.words())]
                 .into_iter()
-                .chain(bound.buffers())
-                .chain([("logits", random.f32s(v, 8.0).into_iter().map(f32::to_bits).collect())])
+                .chain(bound(&rows, vocabulary(random, v)))
+                .chain([("logits", logits.into_iter().map(f32::to_bits).collect())])
                 .collect(),
             outputs: vec![("logits", Compare::Exact)],
         }
     };
-    SHAPES.into_iter().map(make).collect()
+    let apart = [(12, 701, At::Somewhere, true), (40, 256, At::Bottom, true)];
+    SHAPES.into_iter().map(|(states, v, at)| (states, v, at, false)).chain(apart).map(make).collect()
 }
 
 /// The walking variant of `advance`: tokens that the grammar lets through, and the one that ends the text.
 pub fn advance(random: &mut Random) -> Vec<Case> {
     let make = |(states, v, at): (u32, usize, At)| {
-        let bound = Bound::new(random, states, v, at);
-        let walk = Walk::from_words(&bound.automaton, &bound.walk).unwrap_or_else(|| panic!("a walk of this grammar"));
-        // The longest that is allowed: it does the most.
-        let longest = (0..v)
-            .filter(|id| walk.allowed(&bound.automaton, bound.vocabulary.token(*id)))
-            .max_by_key(|id| bound.vocabulary.token(*id).len());
-        let stop = (0..v).find(|id| bound.vocabulary.is_stop(*id));
-        let chosen = longest.or(stop).unwrap_or_default() as u32;
-        let mut cand = vec![[0, crate::sample::AFTER_END]; SLICES as usize];
-        cand[random.below(SLICES) as usize] = [ordered(1.0), chosen];
+        let (walked, vocabulary) = (Walked::new(random, states, at), vocabulary(random, v));
+        let chosen = walked.choice(&vocabulary);
+        let cand = candidates(random, std::iter::once(chosen));
         Case {
-            name: format!(
-                "V={v} states={states} {at:?} token of {} bytes",
-                bound.vocabulary.token(chosen as usize).len()
-            ),
+            name: format!("V={v} states={states} {at:?} token of {} bytes", vocabulary.token(chosen as usize).len()),
             overrides: Vec::new(),
             grid: [1, 1, 1],
             buffers: [
                 ("state", State { pos: 10, token: 3, rows: 1, step: 2, limit: 100, ..State::default() }.words()),
                 ("params", Sampling::OFF.words()),
-                ("cand", cand.concat()),
+                ("cand", cand),
                 ("ring", untouched(Sampling::OFF.ring_len as usize)),
             ]
             .into_iter()
-            .chain(bound.buffers())
+            .chain(bound(&[Some(walked)], vocabulary))
             .collect(),
             outputs: vec![("state", Compare::Exact), ("ring", Compare::Exact), ("walk", Compare::Exact)],
+        }
+    };
+    SHAPES.into_iter().map(make).collect()
+}
+
+/// Rows with a grammar take their tokens; those without, and those that have ended, stay as they are.
+pub fn walk_rows(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let make = |(states, v, at): (u32, usize, At)| {
+        let ((state, rows), vocabulary) = (rows(random, states, at), vocabulary(random, v));
+        let choices = rows.iter().map(|row| row.as_ref().map_or(0, |walked| walked.choice(&vocabulary)));
+        let cand = candidates(random, choices);
+        Case {
+            name: format!("V={v} states={states} {at:?}"),
+            overrides: vec![("BESIDE", 1.0)],
+            grid: [1, 4, 1],
+            buffers: [("state", state.words()), ("cand", cand)].into_iter().chain(bound(&rows, vocabulary)).collect(),
+            outputs: vec![("walk", Compare::Exact)],
         }
     };
     SHAPES.into_iter().map(make).collect()

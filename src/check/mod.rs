@@ -119,6 +119,7 @@ const CASES: &[(&str, Cases)] = &[
     ("draft", accept::draft),
     ("accept", accept::accept),
     ("constrain", grammar::constrain),
+    ("walk", grammar::walk_rows),
     ("penalize", sampler::penalize),
     ("logprobs", sampler::logprobs),
     ("logprobs_append", sampler::logprobs_append),

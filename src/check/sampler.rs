@@ -1,6 +1,6 @@
 use super::random::{Random, untouched, words};
 use super::{Case, Compare};
-use crate::base::numbers::BINS;
+use crate::base::numbers::{BINS, FEW_ROWS};
 use crate::cpu::sampling::ordered;
 use crate::cpu::threshold::Search;
 use crate::kernels::{State, Variant};
@@ -106,16 +106,33 @@ fn over_logits(
 /// Logits of no token behind those of each row.
 const PADDING: usize = 3;
 
-/// Behind a kernel's cases one of a step of three rows: a case three times, one row behind the other.
-fn beside(mut cases: Vec<Case>) -> Vec<Case> {
+/// Behind a kernel's cases steps of three rows: a case three times, one row behind the other.
+fn beside(cases: Vec<Case>) -> Vec<Case> {
+    beside_with(cases, &[("logits", 1)])
+}
+
+/// What penalties and log probabilities have for each logit: the buffers, and the words of an entry.
+const OF_LOGITS: [(&str, usize); 3] = [("logits", 1), ("raw", 1), ("tallies", 2)];
+
+/// [`beside`], where `of_logits` lists the buffers with an entry for each logit, and the words of an entry.
+fn beside_with(mut cases: Vec<Case>, of_logits: &[(&str, usize)]) -> Vec<Case> {
     let Some(one) = cases.first() else { return cases };
     let v = one.overrides.iter().find(|(name, _)| *name == "V").map_or(0, |(_, v)| *v as usize);
     let rows = 3;
-    let buffers = one.buffers.iter().map(|(name, words)| match *name {
-        "state" => (*name, State { rows: rows as u32, ..State::from_words(words).unwrap_or_default() }.words()),
-        "params" => (*name, words.clone()),
+    let state = |words: &[u32]| {
+        let state = State::from_words(words).unwrap_or_default();
+        State { rows: rows as u32, turn: state.step, ..state }
+    };
+    let entry = |name: &str| of_logits.iter().find(|it| it.0 == name).map(|it| it.1);
+    let buffers = one.buffers.iter().map(|(name, words)| match (*name, entry(name)) {
+        ("state", _) => (*name, state(words).words()),
+        ("params", _) => (*name, words.clone()),
         // What rounds up the last row's buffer is not between rows; logits of no token are.
-        "logits" => (*name, padded_words([&words[..v], &[f32::MAX.to_bits(); PADDING]].concat().repeat(rows))),
+        (_, Some(n)) => {
+            let row = [&words[..n * v], &vec![f32::MAX.to_bits(); n * PADDING][..]].concat();
+            (*name, padded_words(row.repeat(rows)))
+        }
+        ("ids" | "logprobs", _) => (*name, words.repeat(FEW_ROWS as usize)),
         _ => (*name, words.repeat(rows)),
     });
     let together = Case {
@@ -123,7 +140,7 @@ fn beside(mut cases: Vec<Case>) -> Vec<Case> {
         overrides: [
             &one.overrides[..],
             &[("BESIDE", 1.0)],
-            &[("PADDING", PADDING as f64)][..usize::from(one.buffers.iter().any(|(name, _)| *name == "logits"))],
+            &[("PADDING", PADDING as f64)][..usize::from(one.buffers.iter().any(|(name, _)| entry(name).is_some()))],
         ]
         .concat(),
         grid: [one.grid[0], rows as u32, 1],
@@ -373,11 +390,16 @@ pub fn penalize(_: &'static Variant, random: &mut Random) -> Vec<Case> {
                 ("logits", padded(&logits(random, v, kind))),
                 ("tallies", tallies),
                 ("raw", untouched(v)),
+                // Of rows of several sequences: the first and the last have sampled the same token.
+                ("tokens", [token, 0, token, 0].repeat(2)),
             ],
             outputs: vec![("logits", super::compare::F32), ("tallies", Compare::Exact), ("raw", Compare::Exact)],
         }
     };
-    penalties().into_iter().map(make).collect()
+    let mut cases: Vec<Case> = penalties().into_iter().map(make).collect();
+    // The rows are the first case: one with tokens sampled before.
+    cases.rotate_left(3);
+    beside_with(cases, &OF_LOGITS)
 }
 
 /// (V, how many of the likeliest, logits)
@@ -408,7 +430,7 @@ pub fn logprobs(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         ],
         outputs: vec![("sums", Compare::Chosen), ("tops", Compare::Exact)],
     };
-    likeliest().into_iter().map(make).collect()
+    beside_with(likeliest().into_iter().map(make).collect(), &OF_LOGITS)
 }
 
 pub fn logprobs_append(_: &'static Variant, random: &mut Random) -> Vec<Case> {
@@ -433,7 +455,7 @@ pub fn logprobs_append(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         let ring = OFF.ring_len as usize;
         Case {
             name: format!("top={wanted} slices={slices} step={step}"),
-            overrides: Vec::new(),
+            overrides: vec![("V", raw.len() as f64)],
             grid: [1, 1, 1],
             buffers: vec![
                 ("state", State { pos: 41, rows: 1, step, ..State::default() }.words()),
@@ -448,5 +470,8 @@ pub fn logprobs_append(_: &'static Variant, random: &mut Random) -> Vec<Case> {
             outputs: vec![("ids", Compare::Exact), ("logprobs", super::compare::F32)],
         }
     };
-    shapes.into_iter().map(make).collect()
+    let mut cases: Vec<Case> = shapes.into_iter().map(make).collect();
+    // The rows are the first case: one with likeliest tokens, and not the first step.
+    cases.rotate_left(1);
+    beside_with(cases, &OF_LOGITS)
 }

@@ -5,28 +5,30 @@
 use bytemuck::{bytes_of, cast_slice};
 
 use super::chunk::ChunkPolicy;
-use super::generate::{Outcome, Timings, nothing_to_choose, rate};
+use super::generate::{Extras, Logprobs, Outcome, Timings, check, rate, read_logprobs};
 use super::in_flight::{Chunk, InFlight};
-use super::needs::Needs;
 use super::session::Session;
 use super::speculate::ACCEPTED_ROW;
 use crate::base::numbers::FEW_ROWS;
 use crate::base::{Cancel, now_ms};
 use crate::error::{Error, Result};
 use crate::gpu::Snapshot;
+use crate::grammar::Constraint;
 use crate::kernels::State;
 use crate::layout::Control;
 use crate::plan::Pass;
-use crate::sample::{AFTER_END, NOT_A_NUMBER, Sampling};
+use crate::sample::{AFTER_END, Sampling};
 use crate::state::{Input, SequenceId};
 
 /// Most sequences that take steps together.
 pub const MOST_TOGETHER: usize = FEW_ROWS as usize;
+/// Words of a step's tokens in a readback.
+const ACCEPTED_WORDS: usize = ACCEPTED_ROW as usize / 4;
 /// How long a chunk lasts, ms: a new request waits for those in flight.
 const PATIENCE_MS: f64 = 8.0;
 
-/// Called with each chunk's tokens; false ends the stretch.
-pub type OnTokens<'a> = Box<dyn FnMut(&[u32]) -> bool + 'a>;
+/// Called with each chunk's tokens, and their log probabilities where they are asked for; false ends the stretch.
+pub type OnTokens<'a> = Box<dyn FnMut(&[u32], &[Logprobs]) -> bool + 'a>;
 
 /// One of the sequences of a batch.
 pub struct Member<'a> {
@@ -36,6 +38,10 @@ pub struct Member<'a> {
     pub text: &'a Input,
     /// Temperature, filters, seed and stop ids.
     pub sampling: Sampling,
+    /// Bias, log probabilities, and the tokens that penalties count.
+    pub extras: Extras<'a>,
+    /// The grammar and its current state, which advances with each sampled token.
+    pub constraint: Option<&'a mut Constraint>,
     /// Most tokens to sample, at least 1.
     pub limit: u32,
     /// Ends the stretch.
@@ -70,10 +76,11 @@ impl Session {
         let started = now_ms();
         let pass = self.pass_of_company(members.len())?;
         self.voice_of(&sequences(members))?;
+        let needs = self.prepare_company(members).await?;
         self.prepare_passes(&[pass]).await?;
         let state = self.enter_all(members, pass).await?;
         let before = self.gpu.counters().snapshot();
-        let needs = self.put_company(members, &state)?;
+        self.put_company(members, &state, needs.penalize)?;
         let policy = ChunkPolicy::new(chunk, self.ms_a_step, self.gpu.latency_ms()).patient(PATIENCE_MS);
         let mut company = Company {
             longest: members.iter().map(|member| member.limit).max().unwrap_or(1),
@@ -128,15 +135,22 @@ impl Session {
         Ok([read as u32, slot, limit, self.states.lag(sequence)?])
     }
 
-    /// Writes the steps' input: the state of each row, its token and its sampling parameters. Returns the needs of the
-    /// steps.
-    fn put_company(&self, members: &[Member<'_>], state: &State) -> Result<Needs> {
+    /// Writes the steps' input of each row: its state, token, sampling parameters and grammar, and where one
+    /// `penalizes` the tallies of all.
+    fn put_company(&self, members: &[Member<'_>], state: &State, penalizes: bool) -> Result<()> {
         let tokens: Vec<u32> = members.iter().filter_map(|member| member.text.ids().last().copied()).collect();
         let sampling: Vec<Sampling> = members.iter().map(|member| member.sampling).collect();
         self.put(Control::Decode, bytes_of(state))?;
         self.put(Control::Drafts, cast_slice(&tokens))?;
         self.put(Control::Sampling, cast_slice(&sampling))?;
-        Ok(Needs::of_company(&sampling, self.model().config().drawn as u32))
+        if penalizes {
+            let tallies = |row: &Member<'_>| self.tallies(row.text.ids(), row.extras);
+            self.put(Control::Tallies, cast_slice(&members.iter().flat_map(tallies).collect::<Vec<_>>()))?;
+        }
+        if members.iter().any(|row| row.constraint.is_some()) {
+            self.put_walks(members.iter().map(|row| row.constraint.as_deref()))?;
+        }
+        Ok(())
     }
 }
 
@@ -195,9 +209,17 @@ impl Company<'_, '_> {
         if let Some(ms) = self.in_flight.interval() {
             self.in_flight.measured(chunk.steps, ms);
         }
+        let (accepted, scores) = words.split_at(chunk.steps as usize * ACCEPTED_WORDS);
         for (i, row) in self.rows.iter_mut().enumerate() {
-            let ids = words.chunks_exact(ACCEPTED_ROW as usize / 4).map(|step| step[i]);
-            row.take(ids.take_while(|id| *id != AFTER_END).collect());
+            let ids = accepted.chunks_exact(ACCEPTED_WORDS).map(|step| step[i]);
+            let fresh: Vec<u32> = ids.take_while(|id| *id != AFTER_END).collect();
+            let Member { sampling, extras, .. } = &*row.member;
+            let logprobs = if extras.logprobs {
+                read_logprobs(scores, (MOST_TOGETHER, i), fresh.len(), sampling.top_logprobs as usize)
+            } else {
+                Vec::new()
+            };
+            row.take(fresh, logprobs);
         }
         // Rows that have not ended continue in another stretch.
         if self.ended() {
@@ -235,13 +257,14 @@ impl Company<'_, '_> {
 struct Row<'m, 'a> {
     member: &'m mut Member<'a>,
     tokens: Vec<u32>,
+    logprobs: Vec<Logprobs>,
     failure: Option<Error>,
     ended: bool,
 }
 
 impl<'m, 'a> Row<'m, 'a> {
     fn new(member: &'m mut Member<'a>) -> Self {
-        Self { member, tokens: Vec::new(), failure: None, ended: false }
+        Self { member, tokens: Vec::new(), logprobs: Vec::new(), failure: None, ended: false }
     }
 
     fn fail(&mut self, e: Error) {
@@ -259,18 +282,19 @@ impl<'m, 'a> Row<'m, 'a> {
     }
 
     /// Takes the row's tokens of a chunk; they are ignored after the row's end.
-    fn take(&mut self, fresh: Vec<u32>) {
+    fn take(&mut self, fresh: Vec<u32>, logprobs: Vec<Logprobs>) {
         if self.ended {
             return;
         }
-        if fresh.contains(&NOT_A_NUMBER) {
-            self.fail(nothing_to_choose(None));
+        if let Err(e) = check(self.member.constraint.as_deref_mut(), &fresh) {
+            self.fail(e);
             return;
         }
         let Member { on_tokens, cancel, sampling, limit, .. } = &mut *self.member;
-        self.ended = !on_tokens(&fresh) || cancel.is_cancelled();
+        self.ended = !on_tokens(&fresh, &logprobs) || cancel.is_cancelled();
         self.ended |= fresh.last().is_some_and(|id| sampling.stops(*id));
         self.tokens.extend(fresh);
+        self.logprobs.extend(logprobs);
         self.ended |= self.tokens.len() as u32 >= *limit;
     }
 
@@ -296,6 +320,7 @@ impl<'m, 'a> Row<'m, 'a> {
         Ok(Outcome {
             known: self.member.text.len() - 1,
             tokens: self.tokens,
+            logprobs: self.logprobs,
             timings: Timings { decode_tok_s, ..timings },
             counters,
             record_ms,

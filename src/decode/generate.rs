@@ -317,8 +317,8 @@ impl<'a> Decoding<'a> {
         if needs.penalize {
             session.put(Control::Tallies, cast_slice(&session.tallies(ids, run.extras)))?;
         }
-        if let Some(constraint) = &run.constraint {
-            session.put(Control::Walk, cast_slice(&constraint.words()))?;
+        if run.constraint.is_some() {
+            session.put_walks(std::iter::once(run.constraint.as_deref()))?;
         }
         if needs.drafts {
             session.put(Control::Text, cast_slice(ids))?;
@@ -410,7 +410,7 @@ impl<'a> Decoding<'a> {
         let taken = if self.in_flight.needs.drafts { Taken::of_rows(words) } else { Taken::of_ids(&words[..steps]) };
         self.learn(chunk, &taken, ms);
         self.ended_on_gpu |= taken.ended || taken.tokens.last().is_some_and(|id| self.run.sampling.stops(*id));
-        if let Err(e) = self.check(&taken.tokens) {
+        if let Err(e) = check(self.run.constraint.as_deref_mut(), &taken.tokens) {
             self.in_flight.fail(e);
             return;
         }
@@ -437,15 +437,6 @@ impl<'a> Decoding<'a> {
         ms.into_iter().for_each(|ms| self.in_flight.measured(tokens, ms));
     }
 
-    /// Advances the grammar by these tokens. An error where it does not allow one, or where a step found no token to
-    /// choose.
-    fn check(&mut self, tokens: &[u32]) -> Result<()> {
-        if let Some(constraint) = self.run.constraint.as_deref_mut() {
-            tokens.iter().filter(|id| **id != NOT_A_NUMBER).try_for_each(|id| constraint.take(*id))?;
-        }
-        if tokens.contains(&NOT_A_NUMBER) { Err(nothing_to_choose(self.run.constraint.as_deref())) } else { Ok(()) }
-    }
-
     /// Passes a chunk's tokens, with their log probabilities, to the caller. Returns whether the generation continues.
     fn tell(&mut self, chunk: Chunk, ids: &[u32], words: &[u32]) -> bool {
         let logprobs = &mut self.outcome.logprobs;
@@ -453,7 +444,7 @@ impl<'a> Decoding<'a> {
         if self.in_flight.needs.logprobs {
             let steps = chunk.steps as usize;
             let top = self.run.sampling.top_logprobs as usize;
-            logprobs.extend(read_logprobs(&words[steps..], steps, ids.len(), top));
+            logprobs.extend(read_logprobs(&words[steps..], (1, 0), ids.len(), top));
         }
         (self.caller.on_step)(Progress::Tokens { ids, logprobs: &logprobs[told..] })
     }
@@ -540,7 +531,7 @@ impl Session {
 
     /// For each token whether it is in the prompt and how often in the answer, and its bias. Ids beyond the vocabulary
     /// have no logit.
-    fn tallies(&self, prompt: &[u32], Extras { bias, answered, .. }: Extras<'_>) -> Vec<[u32; 2]> {
+    pub(super) fn tallies(&self, prompt: &[u32], Extras { bias, answered, .. }: Extras<'_>) -> Vec<[u32; 2]> {
         let mut tallies = vec![[0; 2]; self.model().config().vocab];
         let (asked, answer) = prompt.split_at(prompt.len() - answered.min(prompt.len()));
         for id in asked {
@@ -556,13 +547,15 @@ impl Session {
     }
 }
 
-/// The first `fresh` of a chunk's log probabilities. `words`: the ids of the likeliest tokens of all steps, then the
-/// log probabilities (chosen, likeliest) of all steps.
-fn read_logprobs(words: &[u32], steps: usize, fresh: usize, top: usize) -> Vec<Logprobs> {
-    let (ids, values) = words.split_at(steps * MAX_TOP_LOGPROBS);
+/// The first `fresh` of a chunk's log probabilities, of row `row` of `rows`. `words`: the ids of the likeliest tokens of
+/// all steps' rows, then the log probabilities (chosen, likeliest) of all steps' rows.
+pub(super) fn read_logprobs(words: &[u32], (rows, row): (usize, usize), fresh: usize, top: usize) -> Vec<Logprobs> {
+    let (ids, values) = words.split_at(words.len() / (2 * MAX_TOP_LOGPROBS + 1) * MAX_TOP_LOGPROBS);
     let number = |bits: &u32| f32::from_bits(*bits);
     ids.chunks_exact(MAX_TOP_LOGPROBS)
         .zip(values.chunks_exact(MAX_TOP_LOGPROBS + 1))
+        .skip(row)
+        .step_by(rows)
         .take(fresh)
         .map(|(ids, values)| {
             let likeliest = ids.iter().zip(&values[1..]).take(top).filter(|(id, _)| **id != AFTER_END);
@@ -574,8 +567,17 @@ fn read_logprobs(words: &[u32], steps: usize, fresh: usize, top: usize) -> Vec<L
         .collect()
 }
 
+/// Advances an answer's grammar by tokens that were sampled. An error where it does not allow one, or where a step found
+/// no token to choose.
+pub(super) fn check(mut constraint: Option<&mut Constraint>, tokens: &[u32]) -> Result<()> {
+    if let Some(constraint) = &mut constraint {
+        tokens.iter().filter(|id| **id != NOT_A_NUMBER).try_for_each(|id| constraint.take(*id))?;
+    }
+    if tokens.contains(&NOT_A_NUMBER) { Err(nothing_to_choose(constraint.as_deref())) } else { Ok(()) }
+}
+
 /// The error of a step that has found no token to choose.
-pub(super) fn nothing_to_choose(constraint: Option<&Constraint>) -> Error {
+fn nothing_to_choose(constraint: Option<&Constraint>) -> Error {
     if constraint.is_some_and(|it| !it.goes_on()) {
         return Error::tokenizer(
             "no token of this model goes on as the grammar wants it: allow other characters, or take another model",

@@ -28,6 +28,8 @@ pub use company::{MOST_TOGETHER, Member, Stretch};
 pub use generate::{Extras, Logprobs, Outcome, Progress, Run, STATE_COPIES, Timings};
 pub use pool::Text;
 pub use profile::{KernelRow, PrefillRow, ProfileRow, RowsTime, Use};
+#[cfg(test)]
+pub(crate) use program::build_plan;
 pub use program::build_plans;
 pub use rebuild::Decided;
 pub use reference::TwinSession;

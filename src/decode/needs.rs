@@ -1,15 +1,22 @@
 //! A generation's needs of the decode steps' plans: the stages that run, and their compilation.
 
-use super::generate::{LOGPROBS_ROW, Run};
+use super::company::Member;
+use super::generate::{Extras, LOGPROBS_ROW, Run};
 use super::session::Session;
 use super::speculate::{ACCEPTED_ROW, Speculate};
+use crate::base::numbers::FEW_ROWS;
 use crate::error::{Error, Result};
+use crate::grammar::Constraint;
 use crate::layout::Control;
 use crate::plan::{Lane, Stage};
 use crate::sample::{MAX_TOP_LOGPROBS, Sampling};
 
 /// Bytes of the ids of a token's likeliest alternatives.
 const LIKELIEST_ROW: u64 = MAX_TOP_LOGPROBS as u64 * 4;
+/// Bytes of a token's log probabilities, without the ids.
+const VALUES_ROW: u64 = LOGPROBS_ROW - LIKELIEST_ROW;
+/// Most bytes of a step's readback: of a step of several sequences with log probabilities.
+pub(super) const MOST_ROW: u64 = ACCEPTED_ROW + FEW_ROWS as u64 * LOGPROBS_ROW;
 
 /// Which stages of a decode step run.
 #[derive(Clone, Copy)]
@@ -35,7 +42,7 @@ impl Needs {
         Self {
             temperature: sampling.temperature != 0.0,
             rounds: sampling.filter_rounds(vocab),
-            penalize: sampling.penalizes() || !extras.bias.is_empty() || extras.logprobs,
+            penalize: penalizes(sampling, *extras),
             logprobs: extras.logprobs,
             grammar: run.constraint.is_some(),
             drafts: false,
@@ -43,15 +50,15 @@ impl Needs {
         }
     }
 
-    /// The needs of several sequences with these parameters: a stage runs for all rows where one of them needs it, and
-    /// returns early for the other rows.
-    pub fn of_company(sampling: &[Sampling], vocab: u32) -> Self {
+    /// The needs of several sequences: a stage runs for all rows where one of them needs it, and changes nothing for
+    /// the other rows.
+    fn of_company(members: &[Member<'_>], vocab: u32) -> Self {
         Self {
-            temperature: sampling.iter().any(|row| row.temperature != 0.0),
-            rounds: sampling.iter().map(|row| row.filter_rounds(vocab)).max().unwrap_or(0),
-            penalize: false,
-            logprobs: false,
-            grammar: false,
+            temperature: members.iter().any(|row| row.sampling.temperature != 0.0),
+            rounds: members.iter().map(|row| row.sampling.filter_rounds(vocab)).max().unwrap_or(0),
+            penalize: members.iter().any(|row| penalizes(&row.sampling, row.extras)),
+            logprobs: members.iter().any(|row| row.extras.logprobs),
+            grammar: members.iter().any(|row| row.constraint.is_some()),
             drafts: true,
             company: true,
         }
@@ -80,12 +87,18 @@ impl Needs {
     /// The rings that are read back, with the bytes of a step's row in each.
     pub fn rings(self) -> &'static [(Control, u64)] {
         match self {
+            // An entry for each row of a step.
+            Self { company: true, logprobs: true, .. } => &[
+                (Control::Accepted, ACCEPTED_ROW),
+                (Control::Likeliest, FEW_ROWS as u64 * LIKELIEST_ROW),
+                (Control::Logprobs, FEW_ROWS as u64 * VALUES_ROW),
+            ],
             Self { drafts: true, .. } => &[(Control::Accepted, ACCEPTED_ROW)],
             Self { logprobs: true, .. } => &[
                 // Sampled ids, ids of the likeliest tokens, log probabilities of both.
                 (Control::Ring, 4),
                 (Control::Likeliest, LIKELIEST_ROW),
-                (Control::Logprobs, LOGPROBS_ROW - LIKELIEST_ROW),
+                (Control::Logprobs, VALUES_ROW),
             ],
             _ => &[(Control::Ring, 4)],
         }
@@ -97,6 +110,11 @@ impl Needs {
     }
 }
 
+/// Whether an answer needs the stage of penalties and bias, or the logits that it keeps.
+fn penalizes(sampling: &Sampling, extras: Extras<'_>) -> bool {
+    sampling.penalizes() || !extras.bias.is_empty() || extras.logprobs
+}
+
 impl Session {
     /// Compiles the passes that a generation needs, and puts its grammar into the GPU's memory. Returns the needs of
     /// its steps.
@@ -106,13 +124,23 @@ impl Session {
         if needs.penalize {
             self.prepare_extras().await?;
         }
-        if let Some(constraint) = &run.constraint {
-            self.prepare_grammar(constraint).await?;
-        }
+        self.prepare_grammars(run.constraint.as_deref().as_slice()).await?;
         if run.prompt.has_rows() {
             self.prepare_rows().await?;
         }
         Ok(Needs { drafts, ..needs })
+    }
+
+    /// Compiles what steps of several sequences need, and puts their grammars into the GPU's memory. Returns the needs
+    /// of the steps.
+    pub(super) async fn prepare_company(&mut self, members: &[Member<'_>]) -> Result<Needs> {
+        let needs = Needs::of_company(members, self.model().config().drawn as u32);
+        if needs.penalize {
+            self.prepare_extras().await?;
+        }
+        let constraints: Vec<&Constraint> = members.iter().filter_map(|row| row.constraint.as_deref()).collect();
+        self.prepare_grammars(&constraints).await?;
+        Ok(needs)
     }
 
     /// Compiles steps that read drafts, where they pay or are always wanted. Returns whether the generation has drafts.

@@ -165,7 +165,7 @@ pub(super) fn plans_with(
 }
 
 /// The plan of one pass.
-pub(super) fn build_plan(
+pub(crate) fn build_plan(
     model: &dyn Model,
     layout: &mut Layout,
     select: &Selector,

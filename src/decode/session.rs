@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bytemuck::{bytes_of, cast_slice};
 use futures_util::future::LocalBoxFuture;
 
+use crate::base::numbers::FEW_ROWS;
 use crate::base::{Cancel, now_ms};
 use crate::check;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpu::{Buffer, Gpu, Upload};
-use crate::grammar::{Constraint, Grammar, Vocabulary};
+use crate::grammar::{Constraint, Grammar, Vocabulary, WALK_WORDS};
 use crate::kernels::{State, Variant};
 use crate::layout::{BufferId, Control, Layout, Name, Sizes};
 use crate::model::{Model, PictureAttention, Pooling};
@@ -28,7 +29,8 @@ pub use growth::move_in_stages_of;
 
 use super::adapters::{Loaded, Voices};
 use super::chunk::MOST;
-use super::generate::{LOGPROBS_ROW, Outcome};
+use super::generate::Outcome;
+use super::needs::MOST_ROW;
 use super::program::{
     Compiled, Encoded, Program, build_plans, compile, compile_ahead, encode, make_buffer, make_buffers, plans_with,
 };
@@ -37,6 +39,21 @@ use super::program::{
 const STAGING: usize = 3;
 /// The first size of a grammar's buffer, in words: half of all published schemas need less.
 const LEAST_AUTOMATON: usize = 1 << 14;
+
+/// What of grammars is in the GPU's memory.
+#[derive(Default)]
+struct Resident {
+    /// The grammars, and the word of their buffer at which each begins.
+    grammars: Vec<(Rc<Grammar>, u32)>,
+    vocabulary: Option<Rc<Vocabulary>>,
+}
+
+impl Resident {
+    /// Where a grammar begins; `None` where it is not resident.
+    fn begin(&self, grammar: &Rc<Grammar>) -> Option<u32> {
+        self.grammars.iter().find(|(there, _)| Rc::ptr_eq(there, grammar)).map(|(_, begin)| *begin)
+    }
+}
 
 /// Weights, states, activations and the compiled plans of one loaded model.
 pub struct Session {
@@ -53,8 +70,8 @@ pub struct Session {
     pub(super) adapters: Loaded,
     /// Whether the plans with adapters run now.
     adapted: bool,
-    /// The grammar and the vocabulary in the GPU's memory.
-    resident: Option<(Rc<Grammar>, Rc<Vocabulary>)>,
+    /// The grammars and the vocabulary in the GPU's memory.
+    resident: Resident,
     /// A number that changes whenever plans or compiled passes do; no two sessions have the same one.
     edition: u32,
     /// Buffers that chunks of tokens are read back through.
@@ -111,9 +128,8 @@ impl Session {
     ) -> Result<Self> {
         let weights = layout.specs().len();
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let staging = (0..STAGING)
-            .map(|_| gpu.buffer("staging", u64::from(MOST) * (4 + LOGPROBS_ROW), usage))
-            .collect::<Result<_>>()?;
+        let staging =
+            (0..STAGING).map(|_| gpu.buffer("staging", u64::from(MOST) * MOST_ROW, usage)).collect::<Result<_>>()?;
         let fence = || gpu.buffer("fence", 4, usage);
         let mut session = Self {
             fences: [fence()?, fence()?],
@@ -127,7 +143,7 @@ impl Session {
             context,
             adapters: Loaded::default(),
             adapted: false,
-            resident: None,
+            resident: Resident::default(),
             edition: 0,
             staging,
             self_tested: false,
@@ -212,7 +228,7 @@ impl Session {
         let program = self.lay_where_there_is_room(self.program.buffers.len(), self.program.sizes, asked).await?;
         self.adopt(program);
         if before.grammar != asked.grammar {
-            self.resident = None;
+            self.resident = Resident::default();
         }
         if !self.self_tested {
             return Ok(());
@@ -222,7 +238,7 @@ impl Session {
             Ok(test) if test.wrong.is_empty() => return Ok(()),
             _ => {
                 self.program.asked = before;
-                self.resident = None;
+                self.resident = Resident::default();
                 self.plan_again().await?;
             }
         }
@@ -246,26 +262,54 @@ impl Session {
         self.prepare(Asked { rows: true, ..self.program.asked }, "rows in place of tokens").await
     }
 
-    /// Prepares a grammar, and writes it and the vocabulary into the GPU's memory where they differ from the resident
-    /// ones. The grammar's buffer grows by doubling.
-    pub(super) async fn prepare_grammar(&mut self, constraint: &Constraint) -> Result<()> {
-        let (grammar, vocabulary) = (constraint.grammar(), constraint.vocabulary());
-        let words = grammar.words();
-        let room = self.program.asked.grammar.map_or(LEAST_AUTOMATON, |room| room.automaton);
-        let room = GrammarRoom {
-            automaton: room.max(words.len().next_power_of_two()),
-            token_bytes: vocabulary.bytes.len().max(1),
-        };
+    /// Prepares the grammars of answers that take steps together, and writes them and the vocabulary into the GPU's
+    /// memory where they are not resident. The grammars' buffer grows by doubling.
+    pub(super) async fn prepare_grammars(&mut self, constraints: &[&Constraint]) -> Result<()> {
+        let Some(vocabulary) = constraints.first().map(|it| it.vocabulary()) else { return Ok(()) };
+        let mut grammars: Vec<Rc<Grammar>> = Vec::new();
+        for constraint in constraints {
+            if !grammars.iter().any(|it| Rc::ptr_eq(it, constraint.grammar())) {
+                grammars.push(constraint.grammar().clone());
+            }
+        }
+        let token_bytes = vocabulary.bytes.len().max(1);
+        let before = self.program.asked.grammar;
+        let is_new = !grammars.iter().all(|grammar| self.resident.begin(grammar).is_some())
+            || before.is_none_or(|room| room.token_bytes != token_bytes);
+        let mut words = vec![0; FEW_ROWS as usize];
+        let mut begins = Vec::new();
+        if is_new {
+            for grammar in grammars {
+                begins.push((grammar.clone(), words.len() as u32));
+                words.extend(grammar.words());
+            }
+        }
+        let room = before.map_or(LEAST_AUTOMATON, |room| room.automaton);
+        let room = GrammarRoom { automaton: room.max(words.len().next_power_of_two()), token_bytes };
         self.prepare(Asked { grammar: Some(room), ..self.program.asked }, "grammars").await?;
-        if self.resident.as_ref().is_none_or(|(_, there)| !Rc::ptr_eq(there, vocabulary)) {
+        if self.resident.vocabulary.as_ref().is_none_or(|there| !Rc::ptr_eq(there, vocabulary)) {
             self.put(Control::Vocabulary, cast_slice(&vocabulary.heads))?;
             self.put(Control::TokenBytes, cast_slice(&vocabulary.bytes))?;
+            self.resident.vocabulary = Some(vocabulary.clone());
         }
-        if self.resident.as_ref().is_none_or(|(there, _)| !Rc::ptr_eq(there, grammar)) {
+        if is_new {
             self.put(Control::Automaton, cast_slice(&words))?;
+            self.resident.grammars = begins;
         }
-        self.resident = Some((grammar.clone(), vocabulary.clone()));
         Ok(())
+    }
+
+    /// Writes where the steps' rows stand in their grammars, which are resident: `None` for a row without one.
+    pub(super) fn put_walks<'a>(&self, rows: impl Iterator<Item = Option<&'a Constraint>>) -> Result<()> {
+        let mut begins = [0_u32; FEW_ROWS as usize];
+        for (row, (constraint, begin)) in rows.zip(&mut begins).enumerate() {
+            let Some(constraint) = constraint else { continue };
+            let there = self.resident.begin(constraint.grammar());
+            *begin = there.ok_or_else(|| Error::internal("a grammar that is not in the GPU's memory"))?;
+            let words = constraint.words();
+            self.write_at(self.id_of(Control::Walk)?, (4 * row * WALK_WORDS) as u64, cast_slice(&words))?;
+        }
+        self.put(Control::Automaton, cast_slice(&begins))
     }
 
     fn put_rotations(&self) -> Result<()> {

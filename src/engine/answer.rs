@@ -1,6 +1,7 @@
 //! One request's answer: from the prompt to the pieces of text, across device losses and shifts of a full context.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use super::output::{Listens, Output};
 use super::pictures::Shown;
@@ -9,9 +10,9 @@ use super::texts::{Rendered, rendered_prompt};
 use super::{Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request};
 use crate::base::options::Options as _;
 use crate::base::{Cancel, now_ms};
-use crate::decode::{self, Extras, Outcome, ProfileRow, Run, Timings};
+use crate::decode::{self, Extras, Member, Outcome, ProfileRow, Run, Timings};
 use crate::error::{Error, ErrorKind, Result};
-use crate::grammar::{Compiled, Constraint};
+use crate::grammar::{Compiled, Constraint, Grammar};
 use crate::sample::{Sampling, SamplingOptions};
 use crate::state::{FIRST, Input, SequenceId};
 use crate::text::calls::{self, Parser};
@@ -119,13 +120,15 @@ impl<'a> Answer<'a> {
         self.resumed = true;
     }
 
-    /// Whether a token depends only on its logits, its position and the answer's own sampling parameters, so that it
-    /// can be sampled in one step with tokens of other answers. The buffers of penalties, bias, log probabilities,
-    /// grammars and forced drafts hold one answer's alone.
+    /// Whether the answer's tokens can be sampled in one step with tokens of other answers: not where drafts are always
+    /// wanted, which take a step's further rows.
     pub fn may_stand_beside(&self) -> bool {
-        let Sampler { sampling, bias, .. } = &self.sampler;
-        let plain = !sampling.penalizes() && bias.is_empty() && self.constraint.is_none();
-        plain && self.request.logprobs.is_none() && self.request.speculate != decode::Speculate::Always
+        self.request.speculate != decode::Speculate::Always
+    }
+
+    /// The grammar of the answer, if it has one.
+    pub fn grammar(&self) -> Option<&Rc<Grammar>> {
+        self.constraint.as_ref().map(Constraint::grammar)
     }
 
     /// Why the answer ended.
@@ -147,7 +150,7 @@ impl<'a> Answer<'a> {
         chunk: Option<u32>,
         pause: &'p dyn Fn() -> bool,
     ) -> (Run<'p>, &'p mut Output<'a>) {
-        let (answered, logprobs) = (self.outcome.tokens.len(), self.request.logprobs.is_some());
+        let extras = extras(&self.outcome, &self.sampler, &self.request);
         let run = Run {
             sequence: self.sequence,
             prompt: &self.prompt,
@@ -155,13 +158,29 @@ impl<'a> Answer<'a> {
             limit,
             afresh: self.afresh,
             resumed: self.resumed,
-            extras: Extras { bias: &self.sampler.bias, answered, logprobs },
+            extras,
             constraint: self.constraint.as_mut(),
             chunk,
             speculate: self.request.speculate,
             pause,
         };
         (run, &mut self.out)
+    }
+
+    /// The answer's part of steps that several answers take together, of at most `limit` tokens.
+    pub fn member(&mut self, limit: u32) -> Member<'_> {
+        let extras = extras(&self.outcome, &self.sampler, &self.request);
+        let out = &mut self.out;
+        Member {
+            sequence: self.sequence,
+            text: &self.prompt,
+            sampling: self.sampler.sampling,
+            extras,
+            constraint: self.constraint.as_mut(),
+            limit,
+            cancel: &self.cancel,
+            on_tokens: Box::new(|ids, logprobs| out.hear(decode::Progress::Tokens { ids, logprobs })),
+        }
     }
 
     /// Whether the answer is generated with an adapter.
@@ -183,6 +202,11 @@ impl<'a> Answer<'a> {
         let (prefill_tok_s, decode_tok_s) = (rate(read, prefill_ms), rate(sampled, decode_ms));
         Timings { prefill_ms, ttft_ms: first - self.began, decode_ms, prefill_tok_s, decode_tok_s, ..timings }
     }
+}
+
+/// An answer's bias, whether it has log probabilities, and how many of its text's last tokens it has sampled.
+fn extras<'a>(outcome: &Outcome, sampler: &'a Sampler, request: &Request) -> Extras<'a> {
+    Extras { bias: &sampler.bias, answered: outcome.tokens.len(), logprobs: request.logprobs.is_some() }
 }
 
 impl Engine {

@@ -1,18 +1,20 @@
-//! Several answers of one engine at a time. Answers with plain sampling take their steps together; all others take
-//! turns with these. A new request's prompt is read pass by pass, with steps of the other answers between two passes.
+//! Several answers of one engine at a time. Answers take their steps together where the model has steps of several
+//! rows; the others take turns with these. A new request's prompt is read pass by pass, with steps of the other answers between two passes.
 //! Requests beyond [`LoadOptions::concurrency`](super::LoadOptions) are queued at the desk.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use super::answer::Answer;
 use super::output::Listens;
 use super::recover::Losses;
 use super::{Engine, Generation, Request};
 use crate::base::{Cancel, now_ms};
-use crate::decode::{MOST_TOGETHER, Member, Outcome, Progress, Stretch};
+use crate::decode::{MOST_TOGETHER, Member, Outcome, Stretch};
 use crate::error::{Error, ErrorKind, Result};
+use crate::grammar::Grammar;
 use crate::state::{FIRST, Input, SequenceId};
 
 /// The length of a turn while other answers wait for theirs, ms.
@@ -25,6 +27,8 @@ const WORTH_A_COPY: usize = 32;
 /// A text is kept, for later prompts to come back to, where its reuse would drop at least this many tokens of its
 /// prompt. What a chat's template leaves out of the next turn's prompt, mostly thoughts, is fewer.
 const WORTH_KEEPING: usize = 8;
+/// Bytes of all grammars that answers with common steps walk: an answer whose grammar is beyond takes turns with them.
+const MOST_GRAMMAR_BYTES: usize = 16 << 20;
 /// Texts of requests without a conversation that are kept, in addition to one per concurrent answer.
 const KEPT_TEXTS: usize = 4;
 
@@ -85,6 +89,25 @@ struct Active<'a> {
 /// The sequences of answers in progress.
 fn busy(active: &[Active<'_>]) -> Vec<SequenceId> {
     active.iter().filter(|one| one.placed).map(|one| one.answer.sequence).collect()
+}
+
+/// Those of `together` whose grammars, equal ones counted once, fit into [`MOST_GRAMMAR_BYTES`].
+fn fitting(active: &[Active<'_>], mut together: Vec<usize>) -> Vec<usize> {
+    let mut seen: Vec<&Rc<Grammar>> = Vec::new();
+    let mut room = MOST_GRAMMAR_BYTES;
+    together.retain(|i| {
+        let Some(grammar) = active[*i].answer.grammar().filter(|it| !seen.iter().any(|one| Rc::ptr_eq(one, it))) else {
+            return true;
+        };
+        let bytes = grammar.automaton.bytes();
+        if bytes > room {
+            return false;
+        }
+        room -= bytes;
+        seen.push(grammar);
+        true
+    });
+    together
 }
 
 /// The next turn.
@@ -187,6 +210,7 @@ impl Engine {
         let alike = |a: usize, b: usize| long(a) == long(b) && active[a].answer.adapted() == active[b].answer.adapted();
         let together: Vec<usize> =
             ready.iter().copied().filter(|i| beside(i) && first.is_some_and(|first| alike(first, *i))).collect();
+        let together = fitting(active, together);
         let others: Vec<usize> = ready.into_iter().filter(|i| together.len() < 2 || !together.contains(i)).collect();
         let turns = turns % (others.len() + usize::from(together.len() > 1)).max(1);
         others.get(turns).map_or(Turn::Together(together), |i| Turn::One(*i))
@@ -272,15 +296,7 @@ impl Engine {
         let mut rows: Vec<Member<'_>> = Vec::new();
         for (i, one) in active.iter_mut().enumerate() {
             let Some(at) = members.iter().position(|member| *member == i) else { continue };
-            let Answer { sequence, prompt, sampler, cancel, out, .. } = &mut one.answer;
-            rows.push(Member {
-                sequence: *sequence,
-                text: prompt,
-                sampling: sampler.sampling,
-                limit: limits[at],
-                cancel,
-                on_tokens: Box::new(|ids| out.hear(Progress::Tokens { ids, logprobs: &[] })),
-            });
+            rows.push(one.answer.member(limits[at]));
         }
         let stretch = self.session.together(&mut rows, self.options.chunk, pause).await;
         drop(rows);

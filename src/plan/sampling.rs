@@ -22,7 +22,7 @@ pub struct Asked {
 /// How much room there is for grammars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GrammarRoom {
-    /// Words of the largest grammar.
+    /// Words of the grammars of all rows together, with [`FEW_ROWS`] words in front of them.
     pub automaton: usize,
     /// Words of the bytes of all tokens.
     pub token_bytes: usize,
@@ -46,9 +46,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Samples from the logits, appends the token to the ring and advances the decode loop's state; of several rows as
-    /// many as their drafts were right. These have neither penalties nor grammars: what they say of a row depends on
-    /// what the row before has chosen. Of `vocab` logits the first `drawn` are of tokens.
+    /// Samples from the logits, appends the token to the ring and advances the decode loop's state; of several rows of
+    /// one sequence as many as their drafts were right. Penalties and grammars of such rows would depend on the choice
+    /// of the row before: only rows of several sequences have them. Of `vocab` logits the first `drawn` are of tokens.
     pub fn sample(
         &mut self,
         logits: Value,
@@ -56,29 +56,35 @@ impl Builder<'_> {
         Asked { extras, grammar, .. }: Asked,
     ) -> Result<()> {
         let words = |n: usize| n as u64 * 4;
-        let bytes = words(vocab);
         let rows = self.step_rows().unwrap_or(1);
         let of_rows = |n: u64| u64::from(rows) * n;
-        let (extras, grammar) = if rows == 1 { (extras, grammar) } else { (false, None) };
+        let bytes = of_rows(words(vocab));
         let (wide, one) =
             (Grid::of(Extent::Fixed(SLICES), Extent::Fixed(rows)), Grid::of(Extent::Fixed(1), Extent::Fixed(rows)));
         let mut v = vec![("V", drawn as f64)];
         v.extend((rows > 1).then_some(("BESIDE", 1.0)));
+        // Without a second sequence no rows have extras or grammars of their own.
+        let most_rows = if self.sizes.slots > 1 { FEW_ROWS as usize } else { 1 };
+        let several = rows == 1 || most_rows > 1;
+        let (extras, grammar) = (extras && several, grammar.filter(|_| several));
+        let of_row = [&v[..], &[("PADDING", (vocab - drawn) as f64)]].concat();
         let params = self.layout.reserve(Control::Sampling, Sampling::ROOM as u64);
         let mut logits = logits;
         let (mut penalized, mut scored) = (None, None);
         if extras {
             self.stage(Stage::Penalize);
-            let tallies = self.layout.reserve(Control::Tallies, words(2 * vocab));
-            let raw = self.layout.reserve(Scratch::RawLogits, words(vocab));
+            let tallies = self.layout.reserve(Control::Tallies, of_rows(words(2 * vocab)));
+            let raw = self.layout.reserve(Scratch::RawLogits, of_rows(words(vocab)));
+            let tokens = self.drafts();
             let chosen = self.select.choose("penalize", &[])?;
             let bindings: Operands = vec![
                 ("params", params.into()),
                 ("logits", logits.into()),
                 ("tallies", tallies.into()),
                 ("raw", raw.into()),
+                ("tokens", tokens.into()),
             ];
-            self.push("sample.penalize", chosen, v.clone(), bindings, wide, 3 * bytes);
+            self.push("sample.penalize", chosen, of_row.clone(), bindings, wide, 3 * bytes);
             logits = self.made(logits.buffer);
             penalized = Some(self.made(raw));
         }
@@ -87,7 +93,7 @@ impl Builder<'_> {
             None => Operands::new(),
             Some(room) => vec![
                 ("automaton", self.layout.reserve(Control::Automaton, words(room.automaton)).into()),
-                ("walk", self.layout.reserve(Control::Walk, words(WALK_WORDS)).into()),
+                ("walk", self.layout.reserve(Control::Walk, words(most_rows * WALK_WORDS)).into()),
                 ("vocabulary", self.layout.reserve(Control::Vocabulary, words(4 * vocab)).into()),
                 ("token_bytes", self.layout.reserve(Control::TokenBytes, words(room.token_bytes)).into()),
             ],
@@ -95,11 +101,12 @@ impl Builder<'_> {
         if grammar.is_some() {
             self.stage(Stage::Constrain);
             let chosen = self.select.choose("constrain", &[])?;
-            let grid = Grid::folded((drawn as u32).div_ceil(chosen.variant.workgroup[0]));
+            let workgroups = (drawn as u32).div_ceil(chosen.variant.workgroup[0]);
+            let grid = Grid::of(Extent::Fixed(workgroups), Extent::Fixed(rows));
             self.push(
                 "sample.constrain",
                 chosen,
-                v.clone(),
+                of_row.clone(),
                 [vec![("logits", logits.into())], walked.clone()].concat(),
                 grid,
                 5 * bytes,
@@ -109,16 +116,15 @@ impl Builder<'_> {
 
         if let Some(raw) = penalized {
             self.stage(Stage::Logprobs);
-            let sums = self.layout.reserve(Scratch::Sums, words(2 * SLICES as usize));
-            let tops = self.layout.reserve(Scratch::Tops, words(2 * SLICES as usize * MAX_TOP_LOGPROBS));
+            let sums = self.layout.reserve(Scratch::Sums, of_rows(words(2 * SLICES as usize)));
+            let tops = self.layout.reserve(Scratch::Tops, of_rows(words(2 * SLICES as usize * MAX_TOP_LOGPROBS)));
             let chosen = self.select.choose("logprobs", &[])?;
             let bindings: Operands =
                 vec![("params", params.into()), ("raw", raw.into()), ("sums", sums.into()), ("tops", tops.into())];
-            self.push("sample.logprobs", chosen, v.clone(), bindings, wide, bytes);
+            self.push("sample.logprobs", chosen, of_row.clone(), bindings, wide, bytes);
             scored = Some((raw, self.made(sums), self.made(tops)));
         }
 
-        let of_row = [&v[..], &[("PADDING", (vocab - drawn) as f64)]].concat();
         self.stage(Stage::Largest);
         let part = self.layout.reserve(Scratch::Largest, of_rows(words(SLICES as usize)));
         let chosen = self.select.choose("logit_stats", &[])?;
@@ -172,14 +178,15 @@ impl Builder<'_> {
         let chosen = self.select.choose("pick", &[])?;
         let bindings: Operands =
             vec![("params", params.into()), ("logits", logits.into()), ("thr", thr.into()), ("cand", cand.into())];
-        self.push("sample.pick", chosen, of_row, bindings, wide, bytes);
+        self.push("sample.pick", chosen, of_row.clone(), bindings, wide, bytes);
         let cand = self.made(cand);
 
         let ring = self.sizes.ring as usize;
         if let Some((raw, sums, tops)) = scored {
             self.stage(Stage::Record);
-            let ids = self.layout.reserve(Control::Likeliest, words(ring * MAX_TOP_LOGPROBS));
-            let logprobs = self.layout.reserve(Control::Logprobs, words(ring * (MAX_TOP_LOGPROBS + 1)));
+            let entries = ring * most_rows;
+            let ids = self.layout.reserve(Control::Likeliest, words(entries * MAX_TOP_LOGPROBS));
+            let logprobs = self.layout.reserve(Control::Logprobs, words(entries * (MAX_TOP_LOGPROBS + 1)));
             let chosen = self.select.choose("logprobs_append", &[])?;
             let bindings: Operands = vec![
                 ("params", params.into()),
@@ -190,10 +197,16 @@ impl Builder<'_> {
                 ("ids", ids.into()),
                 ("logprobs", logprobs.into()),
             ];
-            self.push("sample.logprobs_append", chosen, vec![], bindings, one, 0);
+            self.push("sample.logprobs_append", chosen, of_row, bindings, one, 0);
         }
 
         if rows > 1 {
+            if grammar.is_some() {
+                self.stage(Stage::Walk);
+                let chosen = self.select.choose("walk", &[])?;
+                let beside = vec![("BESIDE", 1.0)];
+                self.push("sample.walk", chosen, beside, [vec![("cand", cand.into())], walked].concat(), one, 0);
+            }
             return self.accept(params, cand);
         }
         self.stage(Stage::Advance);

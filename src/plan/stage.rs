@@ -107,7 +107,7 @@ pub enum Stage {
     Record,
     /// The token, the position, and whether that was the end.
     Advance,
-    /// As `Advance`, with the token's transition in a grammar.
+    /// The token's transition in a grammar: as `Advance` in a step of one row, before `Accept` in one of several.
     Walk,
     /// The tokens of a step that may take several.
     Accept,

@@ -6,9 +6,12 @@ use std::path::Path;
 use std::rc::Rc;
 
 use millrace::base::Cancel;
-use millrace::engine::{Asked, Desk, Engine, Event, FinishReason, Generation, LoadOptions, Prompt, Request};
+use millrace::engine::{
+    Asked, Desk, Engine, Event, FinishReason, Generation, LoadOptions, Prompt, Request, TokenLogprobs,
+};
 use millrace::gpu::Refuse;
 use millrace::layout::Kv;
+use millrace::native::grammar::InProcess;
 use millrace::plan::Lane;
 use millrace::source::disk::open_path;
 use millrace::{ErrorKind, Result};
@@ -133,8 +136,13 @@ fn company_changes_no_text_of_any_kind_of_layer() {
     }
 }
 
-/// Forty prompts that come at random, of which some are cancelled, some have a stop text, and some cannot take common
-/// steps.
+/// Token ids with their log probabilities: of each token of an answer, and of the likeliest in its place.
+fn scores(logprobs: &[TokenLogprobs]) -> Vec<(u32, f32)> {
+    logprobs.iter().flat_map(|one| std::iter::once(&one.token).chain(&one.top)).map(|it| (it.id, it.logprob)).collect()
+}
+
+/// Forty prompts that come at random, of which some are cancelled, and some have a stop text, penalties or log
+/// probabilities.
 #[test]
 fn forty_prompts_have_their_own_texts_in_random_company() {
     const ALL: usize = 40;
@@ -145,7 +153,8 @@ fn forty_prompts_have_their_own_texts_in_random_company() {
     for (n, request) in requests.iter_mut().enumerate() {
         match n % 10 {
             3 => request.presence_penalty = 0.7,
-            6 => request.logprobs = Some(2),
+            5 => (request.repetition_penalty, request.frequency_penalty) = (1.4, 0.3),
+            6 => request.logprobs = Some(2 + n as u32 % 3),
             8 => {
                 let text = one(&mut quiet, request).text;
                 let middle = text.char_indices().nth(text.chars().count() / 2).map_or(0, |at| at.0);
@@ -218,8 +227,60 @@ fn forty_prompts_have_their_own_texts_in_random_company() {
                 let least = answer.tokens.len().min(expected.tokens.len());
                 assert_eq!(answer.tokens[..least], expected.tokens[..least], "answer {n} of {concurrency}");
                 assert!(n % 10 == 8 || answer.tokens.len() == expected.tokens.len(), "answer {n} of {concurrency}");
-                assert_eq!(answer.logprobs.is_some(), expected.logprobs.is_some());
+                let of = |it: &Generation| it.logprobs.as_ref().map(|all| scores(&all[..least]));
+                let (scored, expected) = (of(&answer).unwrap_or_default(), of(expected).unwrap_or_default());
+                assert_eq!(scored.len(), expected.len(), "answer {n} of {concurrency}");
+                for ((id, score), expected) in scored.into_iter().zip(expected) {
+                    // The CPU adds up the products of several rows in another order.
+                    assert!(id == expected.0 && (score - expected.1).abs() < 1e-4, "answer {n} of {concurrency}");
+                }
             }
+        }
+    }
+}
+
+/// Answers with forms, penalties, biases and log probabilities take steps together with plain ones. Two have the same
+/// form, two others each another.
+#[test]
+fn answers_of_every_kind_take_their_steps_together() {
+    let messages = serde_json::json!([{ "role": "user", "content": "Tell me about a person." }]);
+    let ask = |n: u64| Request {
+        temperature: [1.4, 0.0][n as usize % 2],
+        seed: Some(n),
+        max_tokens: Some(16),
+        reuse: false,
+        ..Request::new(Prompt::Messages(messages.clone()))
+    };
+    let form = Some("[a-z, ]{300,}".to_owned());
+    let schema =
+        serde_json::json!({ "type": "array", "items": { "type": "integer", "minimum": 100000 }, "minItems": 50 });
+    let requests = [
+        Request { regex: form.clone(), ..ask(0) },
+        Request { ignore_eos: true, ..ask(1) },
+        Request { schema: schema.as_object().cloned(), ..ask(2) },
+        Request { ignore_eos: true, repetition_penalty: 1.3, logit_bias: [(300, 4.0), (17, -3.0)].into(), ..ask(3) },
+        Request { regex: form, frequency_penalty: 0.8, logprobs: Some(4), ..ask(4) },
+        Request { regex: Some("([0-9]{3} ){100,}".into()), presence_penalty: 0.5, ..ask(5) },
+        Request { ignore_eos: true, logprobs: Some(2), top_k: 7, ..ask(6) },
+    ];
+    let load = |concurrency: u32| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/box.gguf");
+        let options = LoadOptions { chunk: Some(4), ..several(concurrency) };
+        let mut engine = common::load(&open_path(&path).expect("the box"), &options).expect("an engine");
+        engine.compile_with(Rc::new(InProcess));
+        engine
+    };
+    let mut quiet = load(1);
+    let expected: Vec<Generation> = requests.iter().map(|request| one(&mut quiet, request)).collect();
+    let mut engine = load(requests.len() as u32);
+    // The second time nothing is compiled, and the grammars are resident.
+    for _ in 0..2 {
+        for (n, (answer, expected)) in together(&mut engine, &requests).iter().zip(&expected).enumerate() {
+            assert_eq!((&answer.text, &answer.tokens), (&expected.text, &expected.tokens), "answer {n}");
+            assert_eq!(format!("{:?}", answer.logprobs), format!("{:?}", expected.logprobs), "answer {n}");
+            assert_eq!(answer.tokens.len(), 16, "answer {n}: {}", answer.text);
+            // A step of several rows has other dispatches than a step of the answer alone.
+            assert_ne!(answer.counters.dispatches, expected.counters.dispatches, "answer {n} was generated alone");
         }
     }
 }
@@ -347,7 +408,9 @@ fn an_error_of_one_is_nobody_elses() {
 /// After a device loss all answers continue on the next device.
 #[test]
 fn a_lost_device_changes_no_text() {
-    let requests: Vec<Request> = (1..4).map(|n| ask(n, 40)).collect();
+    let mut requests: Vec<Request> = (1..4).map(|n| ask(n, 40)).collect();
+    requests[0].presence_penalty = 0.9;
+    requests[1].logprobs = Some(2);
     let mut quiet = load("gguf-q8_0", &alone());
     let expected: Vec<_> = requests.iter().map(|request| one(&mut quiet, request).tokens).collect();
     let mut engine = load("gguf-q8_0", &LoadOptions { chunk: Some(2), ..several(3) });

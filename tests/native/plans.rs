@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use millrace::bench::shapes::{ENCODERS, SHAPES, checkpoint, find};
 use millrace::decode::build_plans;
+use millrace::format::Checkpoint;
 use millrace::kernels::{BindingKind, Caps};
 use millrace::layout::{Form, Kv, Layout, Name, Scratch, Sizes};
 use millrace::model::{self, AskedPooling, Reserve};
@@ -35,16 +36,25 @@ fn plans(
     kv: Option<Kv>,
     max_binding: u64,
 ) -> (Plans, Layout, &'static str) {
-    let checkpoint = checkpoint(&find(shape).unwrap(), Recipe::parse(quant).unwrap()).unwrap();
+    plans_of(&checkpoint(&find(shape).unwrap(), Recipe::parse(quant).unwrap()).unwrap(), caps, lane, kv, max_binding)
+}
+
+fn plans_of(
+    checkpoint: &Checkpoint,
+    caps: &Caps,
+    lane: Lane,
+    kv: Option<Kv>,
+    max_binding: u64,
+) -> (Plans, Layout, &'static str) {
     let mut layout = Layout::default();
     let mut buffer = |label, bytes| layout.weight(label, bytes);
     let model = model::open(
-        &checkpoint,
+        checkpoint,
         &mut Reserve { max_binding, quantize: None, pooling: AskedPooling::Auto, buffer: &mut buffer },
     )
     .unwrap();
     let select = Selector::new(caps, lane, kv, &[]).unwrap();
-    let sizes = Sizes { rows: 512, capacity: 1152, slots: 1, ring: 32 };
+    let sizes = Sizes { rows: 512, capacity: 1152, slots: 2, ring: 32 };
     let plans = build_plans(
         model.as_ref(),
         &mut layout,
@@ -62,6 +72,7 @@ fn no_plan_overwrites_what_somebody_needs() {
     let mut known = BTreeSet::new();
     for shape in SHAPES.iter().chain(ENCODERS) {
         for (quant, max_binding) in [("q4_0", u64::MAX), ("q4_k_m", 64 << 20), ("f16", u64::MAX)] {
+            let checkpoint = checkpoint(shape, Recipe::parse(quant).unwrap()).unwrap();
             for caps in devices() {
                 for (lane, kv) in
                     [(Lane::Fast, None), (Lane::Fast, Some(Kv::Q8)), (Lane::F16, None), (Lane::Exact, None)]
@@ -69,7 +80,7 @@ fn no_plan_overwrites_what_somebody_needs() {
                     if lane == Lane::F16 && !caps.f16() {
                         continue;
                     }
-                    let (plans, layout, architecture) = plans(shape.name, quant, &caps, lane, kv, max_binding);
+                    let (plans, layout, architecture) = plans_of(&checkpoint, &caps, lane, kv, max_binding);
                     known.insert(architecture);
                     for (pass, plan) in plans.iter() {
                         let found = hazards(plan, &layout);

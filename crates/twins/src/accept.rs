@@ -1,7 +1,7 @@
 use super::Call;
-use super::sampling::{params, params_of};
+use super::sampling::{chosen, params, params_of};
 use crate::State;
-use crate::numbers::{AFTER_END, FEW_ROWS, NOT_A_NUMBER, SLICES};
+use crate::numbers::{AFTER_END, FEW_ROWS, NOT_A_NUMBER};
 
 /// Most rows of a step.
 const ROWS: usize = FEW_ROWS as usize;
@@ -53,13 +53,9 @@ pub fn run(call: &Call) {
     state.turn = state.turn.wrapping_add(1);
     slot[..ROWS].fill(AFTER_END);
     slot[ROWS] = 0;
-    // The largest key; of equals the lowest id.
-    let best = |cand: &[[u32; 2]]| {
-        cand.iter().copied().max_by_key(|c| (c[0], std::cmp::Reverse(c[1]))).map_or(AFTER_END, |best| best[1])
-    };
     let rows = (state.rows as usize).min(ROWS);
     let cand = call.view::<[u32; 2]>("cand");
-    let choices = cand.chunks_exact(SLICES as usize).take(rows).map(best);
+    let choices = (0..rows).map(|t| chosen(&cand, t).unwrap_or(AFTER_END));
     if state.done == 0 && state.apart != 0 {
         for (t, token) in choices.enumerate() {
             if state.rests(t) {

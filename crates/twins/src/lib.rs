@@ -110,6 +110,7 @@ const TWINS: &[(&str, Twin)] = &[
     ("draft", accept::draft),
     ("accept", accept::run),
     ("constrain", constrain::run),
+    ("walk", constrain::walk),
     ("penalize", penalize::run),
     ("logprobs", logprobs::run),
     ("logprobs_append", logprobs::append),

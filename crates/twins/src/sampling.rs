@@ -2,6 +2,7 @@
 
 use super::Call;
 use crate::Sampling;
+use crate::numbers::{AFTER_END, SLICES};
 
 /// The sampling parameters of a call.
 pub fn params(call: &Call) -> Sampling {
@@ -13,6 +14,13 @@ pub fn params_of(call: &Call, t: usize) -> Sampling {
     let row = if call.state().apart == 0 { 0 } else { t };
     Sampling::of_row(&call.read("params"), row)
         .unwrap_or_else(|| panic!("{}: params are {} bytes", call.variant, Sampling::ROOM))
+}
+
+/// The token that row `t` chooses among its candidates: the largest key; of equals the lowest id. `None`: there is none.
+pub fn chosen(cand: &[[u32; 2]], t: usize) -> Option<u32> {
+    let slices = SLICES as usize;
+    let best = cand[t * slices..][..slices].iter().max_by_key(|c| (c[0], std::cmp::Reverse(c[1])));
+    best.map(|best| best[1]).filter(|id| *id != AFTER_END)
 }
 
 /// A key that compares as the number does; 0 for NaN, below every number. -0 and +0 have the same.
