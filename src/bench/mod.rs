@@ -302,6 +302,11 @@ pub async fn run(
         None if options.grammar => return Err(Error::bad_option("grammar: there is no compiler of grammars")),
         _ => None,
     };
+    // Its first forced answer compiles.
+    let forced = match &form {
+        Some(form) => Some(forced::measure(&mut session, &ids, options, form, cancel).await?),
+        None => None,
+    };
     let company = if options.load.concurrency.is_some_and(|n| n > 1) && session.keeps_company() {
         let mut measured = company::measure(&mut session, &ids, options, None, cancel).await?;
         if form.is_some() {
@@ -313,10 +318,6 @@ pub async fn run(
     };
     let idle =
         if options.idle { Some(idle::measure(&mut session, &ids, options, report, cancel).await?) } else { None };
-    let forced = match &form {
-        Some(form) => Some(forced::measure(&mut session, &ids, options, form, cancel).await?),
-        None => None,
-    };
     let median = |of: &dyn Fn(&BenchRun) -> f64| median(runs.iter().map(of).collect());
     let decode_tok_s = median(&|r| r.decode_tok_s);
     // Before the bench makes a large buffer of its own.

@@ -6,6 +6,7 @@ use millrace::decode::Speculate;
 use millrace::engine::{Faults, LoadOptions};
 use millrace::gpu::DeviceChoice;
 use millrace::layout::Kv;
+use millrace::native::grammar::InProcess;
 use millrace::plan::Lane;
 use millrace::source::Files;
 use millrace::source::disk::open_path;
@@ -66,6 +67,18 @@ fn a_second_turn_reads_what_is_new_and_few_rows_have_a_time() {
     assert_eq!(rows, [1, 2, 4, 8].map(|n| (n, true)));
     let idle = report.idle.unwrap();
     assert!([idle.cold, idle.warmed].iter().all(|(speed, first)| *speed > 0.0 && *first > 0.0), "{idle:?}");
+}
+
+#[test]
+fn forced_answers_are_measured_alone_and_several_at_a_time() {
+    let load = LoadOptions { device: Some(DeviceChoice::Cpu), concurrency: Some(4), ..LoadOptions::default() };
+    let options = Options { grammar: true, runs: 1, prompt: 12, profile: false, load, ..options("q4_0") };
+    let report = pollster::block_on(run(&options, None, Some(&InProcess), &|_| {}, &Cancel::new())).unwrap();
+    let forced = report.forced.unwrap();
+    assert!(forced.forced_tok_s > 0.0 && forced.free_tok_s > 0.0 && forced.states > 100, "{forced:?}");
+    assert_eq!((forced.created, forced.readbacks[0]), (0, forced.readbacks[1]));
+    let of: Vec<_> = report.company.iter().map(|it| (it.answers, it.forced, it.tok_s > 0.0)).collect();
+    assert_eq!(of, [(2, false, true), (4, false, true), (2, true, true), (4, true, true)]);
 }
 
 #[test]
