@@ -71,7 +71,7 @@ async function find(options: LoadOptions, planned: (options: LoadOptions) => Pro
     if (asked.memory === undefined) return place(0);
     throw new MillraceError(
       'BAD_OPTION',
-      'Engine.load: memory: a Response is read once, nobody can look first: give its URL',
+      'Engine.load: memory: a Response can be read only once, so its size cannot be checked first: give its URL',
     );
   }
   const { fits, problems, alternatives, memory } = await planned(asked);

@@ -96,7 +96,7 @@ fn as_word(v: vec4<f32>) -> vec4<f32> { return v; }
 fn as_floats(w: vec4<f32>) -> vec4<f32> { return w; }
 {% endif %}
 
-{# What the next slice needs is read from memory before the arithmetic of this one: nobody waits for it then. #}
+{# What the next slice needs is read from memory before the arithmetic of this one, which hides the latency. #}
 {% set held = tile[0] * 8 // workgroup %}
 {% set held_q = tile[1] * (span // 4) // workgroup %}
 {% macro fetch(cache, tile, at, slice) %}

@@ -1,4 +1,4 @@
-// The last rows of a pass go to the state of a convolution, once everybody has read what was there. Grid [ceil(CHANNELS / {{ workgroup }})].
+// The last rows of a pass go to the state of a convolution, once all invocations have read the former contents. Grid [ceil(CHANNELS / {{ workgroup }})].
 {% include "common/state.wgsl" %}
 {% include "common/conv.wgsl" %}
 @group(0) @binding(1) var<storage, read> x: array<f32>;            // [T][STRIDE]

@@ -64,7 +64,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     }
 {% endfor %}
     workgroupBarrier();
-    // Eight invocations take a row, four outputs each; all do, as shuffles want everybody.
+    // Eight invocations take a row, four outputs each; all do, as shuffles need every invocation.
     let t = li / 8u;
     let v = outputs[li % {{ most * 8 }}u];
     let block = t * ((F + 31u) / 32u) + first / 32u;

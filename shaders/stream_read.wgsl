@@ -2,7 +2,7 @@
 {% include "common/state.wgsl" %}
 override WORDS: u32;   // vec4 of data
 @group(0) @binding(1) var<storage, read> data: array<vec4<u32>>;        // [WORDS]
-@group(0) @binding(2) var<storage, read_write> sums: array<u32>;        // [{{ workgroup }}]: number 0 if the data are zeros, else what nobody reads
+@group(0) @binding(2) var<storage, read_write> sums: array<u32>;        // [{{ workgroup }}]: number 0 if the data are zeros, else a number that is never read
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {

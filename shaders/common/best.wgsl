@@ -6,7 +6,7 @@ var<workgroup> best_id: atomic<u32>;
 
 // In every invocation; all of a workgroup call it.
 fn best_of(mine: vec2<u32>, li: u32) -> vec2<u32> {
-    // Of an earlier call, somebody may still be reading.
+    // Invocations may still read the result of an earlier call.
     workgroupBarrier();
     if (li == 0u) {
         atomicStore(&best_key, 0u);

@@ -1,5 +1,5 @@
 // A causal convolution over positions, of each channel alone. Rows before this pass's come from the state: position p is in slot p % TAPS, so
-// that a pass of one row overwrites what nobody reads any more.
+// that a pass of one row overwrites only what is not read again.
 override CHANNELS: u32;    // of the convolution
 override TAPS: u32;        // its length
 override STRIDE: u32;      // f32 a row of x

@@ -14,7 +14,7 @@ var<workgroup> outputs: array<f32, 32>;
 // Writes `outputs` as block `block`. All of the workgroup call it.
 fn write_outputs(block: u32, li: u32) {
     workgroupBarrier();
-    // Eight invocations take four outputs each{% if out == "q8" and lanes >= 8 %}; all groups of eight do, as shuffles want everybody{% endif %}.
+    // Eight invocations take four outputs each{% if out == "q8" and lanes >= 8 %}; all groups of eight do, as shuffles need every invocation{% endif %}.
     let at = li % 8u;
     let v = vec4<f32>(outputs[at * 4u], outputs[at * 4u + 1u], outputs[at * 4u + 2u], outputs[at * 4u + 3u]);
 {% if out == "q8" %}

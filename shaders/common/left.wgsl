@@ -2,7 +2,7 @@
      module()      at module level: row_sum(group, r), the sum of a group's r-th row
      leave(name)   statements: what name0, name1, … hold can be asked for #}
 {% if normed and act == "f32" %}
-{# In the place of the normed input, which everybody has read by then. #}
+{# In the place of the normed input, which all invocations have read by then. #}
 {% macro leave(name) %}
     workgroupBarrier();
 {% for q in range((rows + 3) // 4) %}

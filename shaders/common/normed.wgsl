@@ -1,6 +1,6 @@
 // The prologue of products that read the residual stream: RMSNorm, and with int8 activations its quantization, by every workgroup
 // for itself; that costs less than a dispatch of its own. What goes through workgroup memory does not depend on the norm's factor
-// 1 / sqrt(mean(h^2) + EPS), which is multiplied to the finished sums instead: nobody waits for it.
+// 1 / sqrt(mean(h^2) + EPS), which is multiplied to the finished sums instead: no load waits for it.
 @group(0) @binding(3) var<storage, read> h: array<vec4<f32>>;    // [KB * 8]: the residual stream, zeros beyond D
 @group(0) @binding(4) var<storage, read> nw: array<vec4<f32>>;   // [D / 4]; with POST behind it the weights of the other norm, and a vec4 more
 // With POST the residual stream is not complete: the norm of what the last block has made is added to it here. All do so for themselves; the

@@ -1,7 +1,7 @@
 {# The operations of shuffles.wgsl without subgroups: only in builds with the feature `lab`. Loops end at n + state.done, which is n as long as
    anything runs: compilers that know where a loop ends unroll it, and take five times as long. #}
 {% macro exchange() %}
-// Two, by turns: what is written next is not what somebody may still be reading.
+// Two buffers in turns: a write never meets an invocation that still reads the one before.
 var<workgroup> exchanged: array<array<u32, {{ workgroup }}>, 2>;
 var<private> turn: u32 = 0u;
 fn bring(v: u32, li: u32) {

@@ -1,6 +1,6 @@
 {# The sums and maxima of shuffles.wgsl by workgroup memory, for variants that use no subgroups. #}
 {% macro exchange() %}
-// Two, by turns: what is written next is not what somebody may still be reading.
+// Two buffers in turns: a write never meets an invocation that still reads the one before.
 var<workgroup> exchanged: array<array<u32, {{ workgroup }}>, 2>;
 var<private> turn: u32 = 0u;
 fn bring(v: u32, li: u32) {
