@@ -115,9 +115,31 @@ impl Walked {
         Self { automaton, walk }
     }
 
+    fn walk(&self) -> Walk {
+        Walk::from_words(&self.automaton, &self.walk).unwrap_or_else(|| panic!("a walk of this grammar"))
+    }
+
+    /// Whether the grammar forbids a token.
+    fn forbids(&self, vocabulary: &Vocabulary) -> bool {
+        let walk = self.walk();
+        let allowed = |id: usize| match vocabulary.is_stop(id) {
+            true => walk.accepting(&self.automaton),
+            false => walk.allowed(&self.automaton, vocabulary.token(id)),
+        };
+        !(0..vocabulary.len()).all(allowed)
+    }
+
+    /// Whether a token leads to another state, stack or counter.
+    fn moves(&self, vocabulary: &Vocabulary, id: u32) -> bool {
+        let (before, mut walk) = (self.walk(), self.walk());
+        !vocabulary.is_stop(id as usize)
+            && walk.advance_token(&self.automaton, vocabulary.token(id as usize))
+            && walk != before
+    }
+
     /// The longest token that is allowed, which does the most; else the one that ends a text.
     fn choice(&self, vocabulary: &Vocabulary) -> u32 {
-        let walk = Walk::from_words(&self.automaton, &self.walk).unwrap_or_else(|| panic!("a walk of this grammar"));
+        let walk = self.walk();
         let longest = (0..vocabulary.len())
             .filter(|id| walk.allowed(&self.automaton, vocabulary.token(*id)))
             .max_by_key(|id| vocabulary.token(*id).len());
@@ -147,6 +169,17 @@ fn rows(random: &mut Random, states: u32, at: At) -> (State, Vec<Option<Walked>>
     state.each[..4].copy_from_slice(&[[41, 0, 5, 0], [3, 1, 9, 0], [77, 2, 1, 0], [20, 3, 0, 0]]);
     let walked = (0..4).map(|row| (row != 1).then(|| Walked::new(random, states + row, at)));
     (state, walked.collect())
+}
+
+/// The grammars of the rows that have not ended.
+fn active<'a>(state: &State, rows: &'a [Option<Walked>]) -> impl Iterator<Item = &'a Walked> + use<'a> {
+    let rests: Vec<bool> = (0..rows.len()).map(|row| state.rests(row)).collect();
+    rows.iter().zip(rests).filter(|(_, rests)| !rests).filter_map(|(walked, _)| walked.as_ref())
+}
+
+/// What the names of cases begin with in which a kernel has nothing to write.
+fn idle(writes_nothing: bool) -> &'static str {
+    if writes_nothing { "idle: " } else { "" }
 }
 
 /// The candidates of rows, of which each is to choose one token.
@@ -180,15 +213,17 @@ pub fn constrain(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         } else {
             (State { pos: 41, rows: 1, ..State::default() }, vec![Some(Walked::new(random, states, at))])
         };
+        let vocabulary = vocabulary(random, v);
+        let forbids = active(&state, &rows).any(|walked| walked.forbids(&vocabulary));
         let logits = random.f32s(rows.len() * (v + if apart { PADDING } else { 0 }), 8.0);
         let more = [("BESIDE", 1.0), ("PADDING", PADDING as f64)];
         Case {
-            name: format!("V={v} states={states} {at:?} T={}", rows.len()),
+            name: format!("{}V={v} states={states} {at:?} T={}", idle(!forbids), rows.len()),
             overrides: [&[("V", v as f64)], &more[..if apart { 2 } else { 0 }]].concat(),
             grid: [(v as u32).div_ceil(256), rows.len() as u32, 1],
             buffers: [("state", state.words())]
                 .into_iter()
-                .chain(bound(&rows, vocabulary(random, v)))
+                .chain(bound(&rows, vocabulary))
                 .chain([("logits", logits.into_iter().map(f32::to_bits).collect())])
                 .collect(),
             outputs: vec![("logits", Compare::Exact)],
@@ -229,8 +264,9 @@ pub fn walk_rows(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         let ((state, rows), vocabulary) = (rows(random, states, at), vocabulary(random, v));
         let choices = rows.iter().map(|row| row.as_ref().map_or(0, |walked| walked.choice(&vocabulary)));
         let cand = candidates(random, choices);
+        let moves = active(&state, &rows).any(|walked| walked.moves(&vocabulary, walked.choice(&vocabulary)));
         Case {
-            name: format!("V={v} states={states} {at:?}"),
+            name: format!("{}V={v} states={states} {at:?}", idle(!moves)),
             overrides: vec![("BESIDE", 1.0)],
             grid: [1, 4, 1],
             buffers: [("state", state.words()), ("cand", cand)].into_iter().chain(bound(&rows, vocabulary)).collect(),
