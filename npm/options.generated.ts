@@ -77,7 +77,8 @@ export interface LoadOptions extends FetchingOptions {
   /**
    * Answers at one time: those beyond wait. Each has room for a whole context, which `plan` counts. Answers take their
    * steps together, which read the weights once for all, each with its own sampling, penalties, log probabilities and
-   * grammar; those of models with recurrent layers take turns. 1 to 8 answers. Default: 1.
+   * grammar. They take turns on the CPU, and where a model has recurrent layers or embeddings for each layer; an
+   * answer with `speculate: 'always'` takes turns with the others. 1 to 8 answers. Default: 1.
    */
   concurrency?: number;
   /** Tokens a readback. 1 to 32 tokens. Default: follows the measured speed. */

@@ -17,11 +17,11 @@ override PADDING: u32 = 0u;  // behind those of each row, of no token
 @group(0) @binding(3) var<storage, read> raw: array<f32>;                 // [T][V + PADDING], from `penalize`
 @group(0) @binding(4) var<storage, read> sums: array<vec2<u32>>;          // [T][SLICES], from `logprobs`
 @group(0) @binding(5) var<storage, read> tops: array<vec2<u32>>;          // [T][SLICES, {{ max_top_logprobs }}], from `logprobs`
-@group(0) @binding(6) var<storage, read_write> ids: array<u32>;           // [ring_len][MANY or 1][{{ max_top_logprobs }}], NO_TOKEN where there are no more tokens
-@group(0) @binding(7) var<storage, read_write> logprobs: array<f32>;      // [ring_len][MANY or 1][1 + {{ max_top_logprobs }}]: of the token chosen, of the likeliest
+@group(0) @binding(6) var<storage, read_write> ids: array<u32>;           // [ring_len][ROWS or 1][{{ max_top_logprobs }}], NO_TOKEN where there are no more tokens
+@group(0) @binding(7) var<storage, read_write> logprobs: array<f32>;      // [ring_len][ROWS or 1][1 + {{ max_top_logprobs }}]: of the token chosen, of the likeliest
 
 // Entries of a slot in steps of several rows.
-const MANY = {{ few_rows }}u;
+const ROWS = {{ few_rows }}u;
 
 // The logarithm of exp(number of key - number of largest).
 fn below(key: u32, largest: u32) -> f32 {
@@ -42,7 +42,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     if (slice.x != 0u) { share = bitcast<f32>(slice.y) * exp(below(slice.x, largest)); }
     let whole = log(workgroup_sum(share, li));
     var slot = state.step % max(params[0].ring_len, 1u);
-    if (BESIDE == 1u) { slot = state.turn % max(params[0].ring_len, 1u) * MANY + row; }
+    if (BESIDE == 1u) { slot = state.turn % max(params[0].ring_len, 1u) * ROWS + row; }
     if (li == 0u && token != NO_TOKEN) { logprobs[slot * {{ max_top_logprobs + 1 }}u] = below(ordered(raw[row * (V + PADDING) + token]), largest) - whole; }
 
     // Each slice's are in order: the best of their heads is the next.

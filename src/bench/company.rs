@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::Options;
 use super::forced::Form;
+use super::{Options, plain};
 use crate::base::Cancel;
-use crate::decode::{self, Extras, MOST_TOGETHER, Member, Progress, Run, Session};
+use crate::decode::{self, Extras, MOST_TOGETHER, Member, Run, Session, Speculate};
 use crate::error::Result;
-use crate::sample::{Sampling, SamplingOptions};
+use crate::sample::SamplingOptions;
 use crate::state::{Input, SequenceId};
 
 /// Results for one number of concurrent answers.
@@ -35,6 +35,7 @@ pub(super) async fn measure(
         .parameters(&[], decode::RING)?;
     let room = (session.sizes().slots as usize).min(MOST_TOGETHER);
     let sequences: Vec<SequenceId> = (0..room).map(|_| session.states_mut().begin_another()).collect();
+    let run_alone = || Run { speculate: Speculate::Off, ..plain(prompt, sampling, options) };
     let mut measured = Vec::new();
     for answers in [2, 4, MOST_TOGETHER].into_iter().filter(|answers| *answers <= room) {
         let (mut together, mut alone) = (Vec::new(), Vec::new());
@@ -44,8 +45,8 @@ pub(super) async fn measure(
             let mut begun = Vec::new();
             for sequence in &sequences[..answers] {
                 let mut constraint = form.map(Form::begin);
-                let first = Run { constraint: constraint.as_mut(), ..plain(*sequence, prompt, sampling) };
-                let read = generate(session, first, options, cancel).await?;
+                let first = Run { sequence: *sequence, limit: 1, constraint: constraint.as_mut(), ..run_alone() };
+                let read = session.generate(first, cancel, &mut |_| true).await?;
                 let mut text = prompt.clone();
                 text.push_tokens(&read.tokens);
                 begun.push((text, constraint));
@@ -72,12 +73,8 @@ pub(super) async fn measure(
             }
             stretch.failure.map_or(Ok(()), Err)?;
             let mut constraint = form.map(Form::begin);
-            let whole = Run {
-                limit: options.gen_tokens,
-                constraint: constraint.as_mut(),
-                ..plain(sequences[0], prompt, sampling)
-            };
-            let one = generate(session, whole, options, cancel).await?;
+            let whole = Run { sequence: sequences[0], constraint: constraint.as_mut(), ..run_alone() };
+            let one = session.generate(whole, cancel, &mut |_| true).await?;
             if run > 0 {
                 together.push(tok_s);
                 alone.push(one.timings.decode_tok_s);
@@ -88,26 +85,4 @@ pub(super) async fn measure(
     }
     sequences.into_iter().for_each(|sequence| session.states_mut().release(sequence));
     Ok(measured)
-}
-
-/// A run of a prompt that is read anew, of one token.
-fn plain<'a>(sequence: SequenceId, prompt: &'a Input, sampling: Sampling) -> Run<'a> {
-    Run {
-        sequence,
-        prompt,
-        sampling,
-        limit: 1,
-        afresh: true,
-        resumed: false,
-        extras: Extras::default(),
-        constraint: None,
-        chunk: None,
-        speculate: decode::Speculate::Off,
-        pause: &|| false,
-    }
-}
-
-async fn generate(session: &mut Session, run: Run<'_>, options: &Options, cancel: &Cancel) -> Result<decode::Outcome> {
-    let run = Run { chunk: options.load.chunk, ..run };
-    session.generate(run, cancel, &mut |_: Progress<'_>| true).await
 }

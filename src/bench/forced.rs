@@ -7,14 +7,14 @@ use std::rc::Rc;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Options, median};
+use super::{Options, median, plain};
 use crate::base::Cancel;
 use crate::check::random::Random;
-use crate::decode::{self, Extras, Run, Session};
+use crate::decode::{self, Run, Session, Speculate};
 use crate::error::Result;
 use crate::grammar::{Compiler, Constraint, Grammar, Vocabulary};
 use crate::sample::SamplingOptions;
-use crate::state::{FIRST, Input};
+use crate::state::Input;
 
 /// Free and forced decoding, in turns in one run.
 #[derive(Debug, Clone, Serialize)]
@@ -91,21 +91,8 @@ pub async fn measure(
         for forced in [false, true] {
             cancel.check()?;
             let mut constraint = forced.then(|| form.begin());
-            let (extras, limit, chunk) = (Extras::default(), options.gen_tokens, options.load.chunk);
             let constraint = constraint.as_mut();
-            let run = Run {
-                sequence: FIRST,
-                prompt,
-                sampling,
-                limit,
-                afresh: true,
-                resumed: false,
-                extras,
-                constraint,
-                chunk,
-                speculate: decode::Speculate::Off,
-                pause: &|| false,
-            };
+            let run = Run { constraint, speculate: Speculate::Off, ..plain(prompt, sampling, options) };
             let outcome = session.generate(run, cancel, &mut |_| true).await?;
             if turn == 0 {
                 first_ms = outcome.timings.prefill_ms - first_ms;

@@ -26,7 +26,7 @@ use crate::kernels::Caps;
 use crate::layout::Role;
 use crate::plan::Pass;
 use crate::plan::tuning::Tuning;
-use crate::sample::SamplingOptions;
+use crate::sample::{Sampling, SamplingOptions};
 use crate::source::Files;
 use crate::state::{FIRST, Input};
 
@@ -396,6 +396,23 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// A run that reads a prompt anew and samples the bench's number of tokens.
+fn plain<'a>(prompt: &'a Input, sampling: Sampling, options: &Options) -> Run<'a> {
+    Run {
+        sequence: FIRST,
+        prompt,
+        sampling,
+        limit: options.gen_tokens,
+        afresh: true,
+        resumed: false,
+        extras: Extras::default(),
+        constraint: None,
+        chunk: options.load.chunk,
+        speculate: options.speculate,
+        pause: &|| false,
+    }
+}
+
 /// The time to the first token of second turns, after short first turns and long ones, in turns.
 async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel) -> Result<Vec<SecondTurn>> {
     let vocab = session.model().config().vocab as u32;
@@ -409,34 +426,10 @@ async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel)
             let mut text = Input::from(
                 (0..turn.after).map(|i| (i + run).wrapping_mul(2_654_435_761) % vocab).collect::<Vec<u32>>(),
             );
-            let first = Run {
-                sequence: FIRST,
-                prompt: &text,
-                sampling,
-                limit: TURN,
-                afresh: true,
-                resumed: false,
-                extras: Extras::default(),
-                constraint: None,
-                chunk: options.load.chunk,
-                speculate: options.speculate,
-                pause: &|| false,
-            };
+            let first = Run { limit: TURN, ..plain(&text, sampling, options) };
             text.push_tokens(&session.generate(first, cancel, &mut |_| true).await?.tokens);
             text.push_tokens(&(0..TURN).map(|i| (i + 7).wrapping_mul(40_503) % vocab).collect::<Vec<_>>());
-            let second = Run {
-                sequence: FIRST,
-                prompt: &text,
-                sampling,
-                limit: TURN,
-                afresh: false,
-                resumed: false,
-                extras: Extras::default(),
-                constraint: None,
-                chunk: options.load.chunk,
-                speculate: options.speculate,
-                pause: &|| false,
-            };
+            let second = Run { limit: TURN, afresh: false, ..plain(&text, sampling, options) };
             let outcome = session.generate(second, cancel, &mut |_| true).await?;
             turn.cached = outcome.known;
             if run > 0 {
@@ -462,19 +455,7 @@ async fn one(
     let mut arrivals: Vec<(f64, u32)> = Vec::new();
     let mut reported = now_ms();
     let mut so_far = 0;
-    let run = Run {
-        sequence: FIRST,
-        prompt,
-        sampling,
-        limit: options.gen_tokens,
-        afresh: true,
-        resumed: false,
-        extras: Extras::default(),
-        constraint: None,
-        chunk: options.load.chunk,
-        speculate: options.speculate,
-        pause: &|| false,
-    };
+    let run = plain(prompt, sampling, options);
     let outcome = session
         .generate(run, cancel, &mut |progress| {
             if let decode::Progress::Tokens { ids, .. } = progress {

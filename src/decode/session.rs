@@ -49,10 +49,28 @@ struct Resident {
 }
 
 impl Resident {
+    /// Whether this vocabulary is resident.
+    fn has_vocabulary(&self, vocabulary: &Rc<Vocabulary>) -> bool {
+        self.vocabulary.as_ref().is_some_and(|there| Rc::ptr_eq(there, vocabulary))
+    }
+
     /// Where a grammar begins; `None` where it is not resident.
     fn begin(&self, grammar: &Rc<Grammar>) -> Option<u32> {
         self.grammars.iter().find(|(there, _)| Rc::ptr_eq(there, grammar)).map(|(_, begin)| *begin)
     }
+}
+
+/// The words of the grammars' buffer, and at which of them each grammar begins: behind a word for each row of a step.
+fn packed<'a>(grammars: impl Iterator<Item = &'a Rc<Grammar>>) -> (Vec<u32>, Vec<(Rc<Grammar>, u32)>) {
+    let mut words = vec![0; FEW_ROWS as usize];
+    let mut begins: Vec<(Rc<Grammar>, u32)> = Vec::new();
+    for grammar in grammars {
+        if begins.iter().all(|(there, _)| !Rc::ptr_eq(there, grammar)) {
+            begins.push((grammar.clone(), words.len() as u32));
+            words.extend(grammar.words());
+        }
+    }
+    (words, begins)
 }
 
 /// Weights, states, activations and the compiled plans of one loaded model.
@@ -266,36 +284,24 @@ impl Session {
     /// memory where they are not resident. The grammars' buffer grows by doubling.
     pub(super) async fn prepare_grammars(&mut self, constraints: &[&Constraint]) -> Result<()> {
         let Some(vocabulary) = constraints.first().map(|it| it.vocabulary()) else { return Ok(()) };
-        let mut grammars: Vec<Rc<Grammar>> = Vec::new();
-        for constraint in constraints {
-            if !grammars.iter().any(|it| Rc::ptr_eq(it, constraint.grammar())) {
-                grammars.push(constraint.grammar().clone());
-            }
+        if self.resident.has_vocabulary(vocabulary)
+            && constraints.iter().all(|it| self.resident.begin(it.grammar()).is_some())
+        {
+            return Ok(());
         }
-        let token_bytes = vocabulary.bytes.len().max(1);
-        let before = self.program.asked.grammar;
-        let is_new = !grammars.iter().all(|grammar| self.resident.begin(grammar).is_some())
-            || before.is_none_or(|room| room.token_bytes != token_bytes);
-        let mut words = vec![0; FEW_ROWS as usize];
-        let mut begins = Vec::new();
-        if is_new {
-            for grammar in grammars {
-                begins.push((grammar.clone(), words.len() as u32));
-                words.extend(grammar.words());
-            }
-        }
-        let room = before.map_or(LEAST_AUTOMATON, |room| room.automaton);
-        let room = GrammarRoom { automaton: room.max(words.len().next_power_of_two()), token_bytes };
+        let (words, grammars) = packed(constraints.iter().map(|it| it.grammar()));
+        let room = self.program.asked.grammar.map_or(LEAST_AUTOMATON, |room| room.automaton);
+        let room = GrammarRoom {
+            automaton: room.max(words.len().next_power_of_two()),
+            token_bytes: vocabulary.bytes.len().max(1),
+        };
         self.prepare(Asked { grammar: Some(room), ..self.program.asked }, "grammars").await?;
-        if self.resident.vocabulary.as_ref().is_none_or(|there| !Rc::ptr_eq(there, vocabulary)) {
+        if !self.resident.has_vocabulary(vocabulary) {
             self.put(Control::Vocabulary, cast_slice(&vocabulary.heads))?;
             self.put(Control::TokenBytes, cast_slice(&vocabulary.bytes))?;
-            self.resident.vocabulary = Some(vocabulary.clone());
         }
-        if is_new {
-            self.put(Control::Automaton, cast_slice(&words))?;
-            self.resident.grammars = begins;
-        }
+        self.put(Control::Automaton, cast_slice(&words))?;
+        self.resident = Resident { grammars, vocabulary: Some(vocabulary.clone()) };
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Several answers of one engine at a time. Answers take their steps together where the model has steps of several
-//! rows; the others take turns with these. A new request's prompt is read pass by pass, with steps of the other answers between two passes.
-//! Requests beyond [`LoadOptions::concurrency`](super::LoadOptions) are queued at the desk.
+//! rows; the others take turns with these. A new request's prompt is read pass by pass, with steps of the other answers
+//! between two passes. Requests beyond [`LoadOptions::concurrency`](super::LoadOptions) are queued at the desk.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -91,14 +91,15 @@ fn busy(active: &[Active<'_>]) -> Vec<SequenceId> {
     active.iter().filter(|one| one.placed).map(|one| one.answer.sequence).collect()
 }
 
-/// Those of `together` whose grammars, equal ones counted once, fit into [`MOST_GRAMMAR_BYTES`].
-fn fitting(active: &[Active<'_>], mut together: Vec<usize>) -> Vec<usize> {
+/// Those of `together` whose grammars, equal ones counted once, fit into `room` bytes.
+fn fitting<'g>(
+    mut together: Vec<usize>,
+    grammar: impl Fn(usize) -> Option<&'g Rc<Grammar>>,
+    mut room: usize,
+) -> Vec<usize> {
     let mut seen: Vec<&Rc<Grammar>> = Vec::new();
-    let mut room = MOST_GRAMMAR_BYTES;
     together.retain(|i| {
-        let Some(grammar) = active[*i].answer.grammar().filter(|it| !seen.iter().any(|one| Rc::ptr_eq(one, it))) else {
-            return true;
-        };
+        let Some(grammar) = grammar(*i).filter(|it| !seen.iter().any(|one| Rc::ptr_eq(one, it))) else { return true };
         let bytes = grammar.automaton.bytes();
         if bytes > room {
             return false;
@@ -210,7 +211,7 @@ impl Engine {
         let alike = |a: usize, b: usize| long(a) == long(b) && active[a].answer.adapted() == active[b].answer.adapted();
         let together: Vec<usize> =
             ready.iter().copied().filter(|i| beside(i) && first.is_some_and(|first| alike(first, *i))).collect();
-        let together = fitting(active, together);
+        let together = fitting(together, |i| active[i].answer.grammar(), MOST_GRAMMAR_BYTES);
         let others: Vec<usize> = ready.into_iter().filter(|i| together.len() < 2 || !together.contains(i)).collect();
         let turns = turns % (others.len() + usize::from(together.len() > 1)).max(1);
         others.get(turns).map_or(Turn::Together(together), |i| Turn::One(*i))
@@ -421,5 +422,31 @@ impl Engine {
         if !self.nameless.contains(&self.latest) {
             self.nameless.push(self.latest);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_grammar::CLASS_WORDS;
+
+    use super::*;
+    use crate::grammar::Automaton;
+
+    #[test]
+    fn grammars_beyond_the_room_are_walked_alone() {
+        // All bytes are of one class, and no state goes on.
+        let grammar = |states: u32| {
+            let words = vec![0; states as usize];
+            let automaton = Automaton::from_parts(words.clone(), vec![0; CLASS_WORDS], words, 1, states, 0, 1)
+                .expect("an automaton");
+            Rc::new(Grammar { automaton, warnings: Vec::new(), ms: 0.0 })
+        };
+        let (a, b) = (grammar(2), grammar(9));
+        let of = [Some(&a), None, Some(&b), Some(&a), None, Some(&b)];
+        let bytes = [&a, &b].map(|it| it.automaton.bytes());
+        let fits = |room| fitting((0..of.len()).collect(), |i| of[i], room);
+        assert_eq!(fits(bytes[0] + bytes[1]), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(fits(bytes[0]), [0, 1, 3, 4]);
+        assert_eq!(fits(0), [1, 4]);
     }
 }

@@ -74,7 +74,7 @@ fn token(call: &Call, id: usize) -> (Vec<u8>, bool) {
 
 /// Walks every token byte by byte, without the kernel's shortcuts.
 pub fn run(call: &Call) {
-    let (v, stride) = (call.usize("V"), call.usize("V") + call.usize("PADDING"));
+    let (v, stride) = (call.usize("V"), call.stride());
     let mut logits = call.write("logits");
     for row in call.beside() {
         let Some((automaton, walk)) = walked(call, row) else { continue };

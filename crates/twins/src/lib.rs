@@ -176,6 +176,11 @@ impl<'a> Call<'a> {
         i / self.variant.workgroup[0] as usize % self.grid[0] as usize
     }
 
+    /// Logits of a row, with those of no token behind them.
+    pub fn stride(&self) -> usize {
+        self.usize("V") + self.usize("PADDING")
+    }
+
     /// Rows of a step that have workgroups of their own, without those whose sequence has ended; row 0 without BESIDE.
     pub fn beside(&self) -> impl Iterator<Item = usize> + use<> {
         let (state, beside) = (self.state(), self.u32("BESIDE") == 1);

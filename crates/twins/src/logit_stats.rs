@@ -5,7 +5,7 @@ use super::sampling::{ordered, params_of, unordered};
 pub fn run(call: &Call) {
     let groups = call.grid[0] as usize;
     let mut part = call.view_mut::<f32>("part");
-    let (logits, v, stride) = (call.view::<f32>("logits"), call.usize("V"), call.usize("V") + call.usize("PADDING"));
+    let (logits, v, stride) = (call.view::<f32>("logits"), call.usize("V"), call.stride());
     for t in call.beside().filter(|t| params_of(call, *t).temperature != 0.0) {
         let (logits, part) = (&logits[t * stride..][..v], &mut part[t * groups..][..groups]);
         let mut top = vec![ordered(f32::MIN); groups];

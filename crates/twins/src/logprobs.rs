@@ -7,11 +7,6 @@ use crate::numbers::{AFTER_END, FEW_ROWS, MAX_TOP_LOGPROBS};
 const TOP: usize = MAX_TOP_LOGPROBS as usize;
 const SLICES: usize = crate::numbers::SLICES as usize;
 
-/// Logits of a row, with those of no token behind them.
-fn stride(call: &Call) -> usize {
-    call.usize("V") + call.usize("PADDING")
-}
-
 /// For each workgroup's tokens the largest logit, the sum of exp(logit - largest), and the best tokens.
 pub fn run(call: &Call) {
     let all = call.view::<f32>("raw");
@@ -20,7 +15,7 @@ pub fn run(call: &Call) {
     let mut tops = call.view_mut::<[u32; 2]>("tops");
     for t in call.beside() {
         let wanted = (params_of(call, t).top_logprobs as usize).min(TOP);
-        let raw = &all[t * stride(call)..][..call.usize("V")];
+        let raw = &all[t * call.stride()..][..call.usize("V")];
         let mut slices = vec![Vec::new(); groups];
         for (i, x) in raw.iter().enumerate() {
             if !x.is_nan() {
@@ -67,7 +62,7 @@ fn append_row(call: &Call, t: usize, entry: usize) {
         .sum::<f64>()
         .ln();
     if let Some(id) = chosen(&call.view::<[u32; 2]>("cand"), t) {
-        let raw = call.view::<f32>("raw")[t * stride(call) + id as usize];
+        let raw = call.view::<f32>("raw")[t * call.stride() + id as usize];
         logprobs[entry * (TOP + 1)] = (scaled(raw, largest, 1.0) - whole) as f32;
     }
     let mut best: Vec<[u32; 2]> = tops.chunks_exact(TOP).flat_map(|slice| slice[..wanted].iter().copied()).collect();

@@ -8,7 +8,7 @@ pub fn run(call: &Call) {
     let mut logits = call.view_mut::<f32>("logits");
     let mut tallies = call.view_mut::<[u32; 2]>("tallies");
     let mut raw = call.view_mut::<f32>("raw");
-    let (v, stride) = (call.usize("V"), call.usize("V") + call.usize("PADDING"));
+    let (v, stride) = (call.usize("V"), call.stride());
     for t in call.beside() {
         let params = params_of(call, t);
         let apart = call.u32("BESIDE") == 1 && state.apart != 0;

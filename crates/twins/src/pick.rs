@@ -8,7 +8,7 @@ pub fn run(call: &Call) {
     let logits = call.view::<f32>("logits");
     let thr = call.read("thr");
     let groups = call.grid[0] as usize;
-    let (v, stride) = (call.usize("V"), call.usize("V") + call.usize("PADDING"));
+    let (v, stride) = (call.usize("V"), call.stride());
     let mut cand = call.view_mut::<[u32; 2]>("cand");
     for t in call.beside() {
         let params = params_of(call, t);

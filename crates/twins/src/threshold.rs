@@ -72,7 +72,7 @@ fn tally_row(call: &Call, t: usize) {
     let (top_key, shift) = (top_key(call, t), 24 - 8 * (search.round % 4));
     let groups = call.grid[0] as usize;
     let mut sums = vec![0_u64; groups * BINS];
-    let stride = v as usize + call.usize("PADDING");
+    let stride = call.stride();
     for (i, x) in call.view::<f32>("logits")[t * stride..][..v as usize].iter().enumerate() {
         let key = ordered(*x);
         if key < search.floor_key.max(1) || (shift != 24 && key >> (shift + 8) != search.prefix) {
