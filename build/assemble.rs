@@ -372,7 +372,7 @@ fn axes(name: &str, kernel: &Kernel) -> Result<Vec<(String, Vec<String>)>, Strin
             "tiles" => &["one", "many"],
             "kv" => &["f32", "f16", "q8"],
             "width" => &["e64", "e128", "e256", "e512"],
-            "span" => &["n64", "n128", "r16", "r32", "r48", "r64"],
+            "span" => &["n32", "n64", "n128", "r16", "r32", "r48", "r64"],
             "grammar" => &["free", "walk"],
             "reduce" => &["sg", "sg32", "sg16", "sg8", "sg4", "wg32", "wg16", "wg"],
             _ => return Err(format!("variants.toml: [{name}]: unknown axis {axis}; known: {}", AXES.join(", "))),

@@ -1,7 +1,10 @@
-// y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] (+ bias[n]): a tile of {{ tile[0] }} (n) x {{ tile[1] }} (t) a workgroup, {{ tile[0] * tile[1] // workgroup }} elements an invocation. K goes
-// through workgroup memory: two blocks of 32 at a time (int8: half as many barriers as with one), or half a block (floats), turned so that an
-// invocation reads four rows of one k at once.
-{% set across = tile[0] // 16 %}
+// y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] (+ bias[n]): a tile of {{ tile[0] }} (n) x {{ tile[1] }} (t) a workgroup. K goes through workgroup memory.
+// int8: {{ "two" if span != "n32" else "four" }} blocks of 32 a stage, each block decoded once, by one invocation{{ "; each of them is multiplied by a quarter of the invocations, whose sums are added last: few rows would else leave the GPU without workgroups" if span == "n32" }}.
+// Floats: half a block, turned so that an invocation reads four rows of one k at once.
+{% set wide = 8 if span == "n32" else 16 %}{# invocations that share rows #}
+{% set across = tile[0] // wide %}{# columns of an invocation #}
+{% set groups = workgroup // (wide * (tile[1] // rows)) if act == "q8" else 1 %}{# of invocations, each with blocks of its own #}
+{% set blocks = [groups, 2] | max %}{# of a stage #}
 {% set experts = experts | default(false) %}
 {% include "common/state.wgsl" %}
 {% include "common/weight.wgsl" %}
@@ -13,11 +16,18 @@
 {% set mins = type.has_min and not both %}
 const SPAN = {{ tile[0] }}u;
 const TALL = {{ tile[1] }}u;
-var<workgroup> wt: array<vec4<u32>, SPAN * 4u>;   // [2 blocks][2 halves][SPAN n]: 16 int8 each
-var<workgroup> xt: array<vec4<u32>, TALL * 4u>;   // [2 blocks][2 halves][TALL t]
-var<workgroup> wd: array<{{ "vec2<u32>" if both else "vec2<f32>" if halves or mins else "f32" }}, SPAN * 2u>;   // [2 blocks][SPAN]: scales{% if halves %} of both halves{% elif mins %} and mins{% endif %}
+const THREADS = {{ workgroup }}u;
+const BLOCKS = {{ blocks }}u;
+const WIDE = {{ wide }}u;         // invocations that share rows
+{% if groups > 1 %}
+const GROUP = {{ workgroup // groups }}u;
+{% endif %}
+{% set Scales = "vec2<u32>" if both else "vec2<f32>" if halves or mins else "f32" %}
+var<workgroup> wt: array<vec4<u32>, BLOCKS * 2u * SPAN>;   // [BLOCKS][2 halves][SPAN n]: 16 int8 each
+var<workgroup> xt: array<vec4<u32>, BLOCKS * 2u * TALL>;   // [BLOCKS][2 halves][TALL t]
+var<workgroup> wd: array<{{ Scales }}, BLOCKS * SPAN>;     // [BLOCKS][SPAN]: scales{% if halves %} of both halves{% elif mins %} and mins{% endif %}
 
-var<workgroup> xd: array<{{ "vec2<f32>" if mins else "f32" }}, TALL * 2u>;                    // [2 blocks][TALL]: scales{% if mins %}, and scales times sums{% endif %}
+var<workgroup> xd: array<{{ "vec2<f32>" if mins else "f32" }}, BLOCKS * TALL>;   // [BLOCKS][TALL]: scales{% if mins %}, and scales times sums{% endif %}
 
 {% else %}
 const WIDE = {{ tile[0] // 4 + 1 }}u;   // one more than there are: neighbours store to other banks
@@ -48,34 +58,74 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     if (n0 >= N || t0 >= end) { return; }
 {% endblock %}
 {% set base = "base + " if experts else "" %}
-{% set tall = 4 if act == "q8" else tile[1] // 8 %}
+{% set tall = rows %}
 {% for i in range(tall) %}{% for g in range(across // 4 if act == "q8" else 2) %}
     var c{{ i }}_{{ g }} = vec4<f32>();
 {% endfor %}{% endfor %}
 {% if act == "q8" %}
-    let tx = li % 16u;          // columns n0 + tx + 16 j
-    let ty = (li / 16u) * 4u;   // rows t0 + ty + i
+{% if groups > 1 %}
+    let group = li / GROUP;
+    let lane = li % GROUP;
+{% else %}
+    let lane = li;
+{% endif %}
+    let tx = lane % WIDE;                  // columns n0 + tx + WIDE j
+    let ty = lane / WIDE * {{ tall }}u;    // rows t0 + ty + i
     let busy = t0 + ty < end;
-    // Four invocations bring a row's two blocks; rows beyond the last repeat it and are not written.
-    let part = li % 2u;
-    let which = li / 2u % 2u;
-    let at = li / 4u;
-    let xrow = x_row(min(t0 + at, end - 1u)) * KB;
-    for (var first = 0u; first < KB; first += 2u) {
+    // What an invocation brings of a stage: halves of blocks of x, and whole blocks of w. Rows beyond the last repeat it and are not written.
+{% set halves_each = (tile[1] * blocks * 2 + workgroup - 1) // workgroup %}
+{% set blocks_each = (tile[0] * blocks + workgroup - 1) // workgroup %}
+{% for r in range(halves_each) %}
+    let half{{ r }} = li + {{ r * workgroup }}u;
+    let x_row{{ r }} = x_row(min(t0 + half{{ r }} / (2u * BLOCKS), end - 1u)) * KB;
+    let x_to{{ r }} = half{{ r }} / 2u % BLOCKS * TALL + half{{ r }} / (2u * BLOCKS);
+{% endfor %}
+{% for r in range(blocks_each) %}
+    let block{{ r }} = li + {{ r * workgroup }}u;
+    let w_row{{ r }} = {{ base }}min(n0 + block{{ r }} / BLOCKS, N - 1u) * KB;
+    let w_to{{ r }} = block{{ r }} % BLOCKS * SPAN + block{{ r }} / BLOCKS;
+    var read_w{{ r }} = Whole();
+    var read_wd{{ r }} = {{ Scales }}();
+{% endfor %}
+    for (var first = 0u; first < KB; first += BLOCKS) {
+        // Loads are under way while others still multiply.
+{% for r in range(halves_each) %}
+        let x_kb{{ r }} = first + half{{ r }} / 2u % BLOCKS;
+        let x_at{{ r }} = x_row{{ r }} + min(x_kb{{ r }}, KB - 1u);
+        let read_x{{ r }} = xq[x_at{{ r }} * 2u + half{{ r }} % 2u];
         // A block beyond the last counts nothing.
-        let kb = min(first + which, KB - 1u);
-        let counts = first + which < KB;
-        xt[(which * 2u + part) * TALL + at] = xq[(xrow + kb) * 2u + part];
-        if (part == 0u) { xd[which * TALL + at] = select({{ "vec2<f32>()" if mins else "0.0" }}, xs[xrow + kb]{{ "" if mins else ".x" }}, counts); }
-        for (var row = at; row < SPAN; row += TALL) {
-            let b = {{ base }}min(n0 + row, N - 1u) * KB + kb;
-            wt[(which * 2u + part) * SPAN + row] = vec4<u32>({% for c in range(4) %}w_i8(b, part * 4u + {{ c }}u){% if not loop.last %}, {% endif %}{% endfor %});
-            if (part == 0u) { wd[which * SPAN + row] = {{ "w_tile(b)" if both else "w_scales(b)." ~ ("xy" if halves else "xz" if mins else "x") }}; }
+        let read_xd{{ r }} = select({{ "vec2<f32>()" if mins else "0.0" }}, xs[x_at{{ r }}]{{ "" if mins else ".x" }}, x_kb{{ r }} < KB);
+{% endfor %}
+{% for r in range(blocks_each) %}
+        {{ "if (block" ~ r ~ " < SPAN * BLOCKS) " if (r + 1) * workgroup > tile[0] * blocks }}{
+            let b = w_row{{ r }} + min(first + block{{ r }} % BLOCKS, KB - 1u);
+            read_w{{ r }} = w_bytes(b);
+            read_wd{{ r }} = {{ "w_tile(b)" if both else "w_scales(b)." ~ ("xy" if halves else "xz" if mins else "x") }};
         }
+{% endfor %}
+        // What is replaced has been read.
+        workgroupBarrier();
+{% for r in range(halves_each) %}
+        xt[x_to{{ r }} + (half{{ r }} / 2u % BLOCKS + half{{ r }} % 2u) * TALL] = read_x{{ r }};
+        if (half{{ r }} % 2u == 0u) { xd[x_to{{ r }}] = read_xd{{ r }}; }
+{% endfor %}
+{% for r in range(blocks_each) %}
+        {{ "if (block" ~ r ~ " < SPAN * BLOCKS) " if (r + 1) * workgroup > tile[0] * blocks }}{
+            let to = w_to{{ r }} + block{{ r }} % BLOCKS * SPAN;
+            wt[to] = read_w{{ r }}.a;
+            wt[to + SPAN] = read_w{{ r }}.b;
+            wd[w_to{{ r }}] = read_wd{{ r }};
+        }
+{% endfor %}
         workgroupBarrier();
         if (busy) {
-            for (var k = 0u; k < 2u; k++) {
-{% for i in range(4) %}
+{% if groups > 1 %}
+            {
+                let k = group;
+{% else %}
+            for (var k = 0u; k < BLOCKS; k++) {
+{% endif %}
+{% for i in range(tall) %}
                 let p{{ i }} = xt[k * 2u * TALL + ty + {{ i }}u];
                 let q{{ i }} = xt[(k * 2u + 1u) * TALL + ty + {{ i }}u];
                 let x{{ i }} = xd[k * TALL + ty + {{ i }}u];
@@ -85,10 +135,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% endfor %}
 {% for j in range(across) %}
                 {
-                    let u = wt[k * 2u * SPAN + tx + {{ j * 16 }}u];
-                    let v = wt[(k * 2u + 1u) * SPAN + tx + {{ j * 16 }}u];
-                    let d = {{ "of_tile" if both }}(wd[k * SPAN + tx + {{ j * 16 }}u]);
-{% for i in range(4) %}
+                    let u = wt[k * 2u * SPAN + tx + {{ j * wide }}u];
+                    let v = wt[(k * 2u + 1u) * SPAN + tx + {{ j * wide }}u];
+                    let d = {{ "of_tile" if both }}(wd[k * SPAN + tx + {{ j * wide }}u]);
+{% for i in range(tall) %}
                     {
                         let ta = {% for c in ["x", "y", "z", "w"] %}dot4I8Packed(u.{{ c }}, p{{ i }}.{{ c }}){% if not loop.last %} + {% endif %}{% endfor %};
                         let tb = {% for c in ["x", "y", "z", "w"] %}dot4I8Packed(v.{{ c }}, q{{ i }}.{{ c }}){% if not loop.last %} + {% endif %}{% endfor %};
@@ -106,7 +156,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% endfor %}
             }
         }
-        workgroupBarrier();
     }
 {% else %}
     let tx = li % {{ tile[0] // 8 }}u;   // columns n0 + 4 tx + c, and {{ tile[0] // 2 }} more
@@ -175,20 +224,32 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% endfor %}
 {% endif %}
 {% if act == "q8" %}
-{% for i in range(4) %}
+{% if groups > 1 %}
+    // The sums of the other groups, a row at a time, in the place of w.
+{% for i in range(tall) %}
+    workgroupBarrier();
+    if (group > 0u) { wt[(group - 1u) * GROUP + lane] = bitcast<vec4<u32>>(c{{ i }}_0); }
+    workgroupBarrier();
+    if (group == 0u) {
+        for (var other = 0u; other < {{ groups - 1 }}u; other++) { c{{ i }}_0 += bitcast<vec4<f32>>(wt[other * GROUP + lane]); }
+    }
+{% endfor %}
+    if (group > 0u) { return; }
+{% endif %}
+{% for i in range(tall) %}
     if (t0 + ty + {{ i }}u < end) {
 {% for g in range(across // 4) %}
-        put(t0 + ty + {{ i }}u, n0 + tx + {{ g * 64 }}u, c{{ i }}_{{ g }});
+        put(t0 + ty + {{ i }}u, n0 + tx + {{ g * 4 * wide }}u, c{{ i }}_{{ g }});
 {% endfor %}
     }
 {% endfor %}
 {% endif %}
 }
 
-// Four columns of row t{{ ", 16 apart" if act == "q8" }}.
+// Four columns of row t{{ ", " ~ wide ~ " apart" if act == "q8" }}.
 fn put(t: u32, n: u32, v: vec4<f32>) {
     for (var j = 0u; j < 4u; j++) {
-        let column = n + j{{ " * 16u" if act == "q8" }};
+        let column = n + j{{ " * WIDE" if act == "q8" }};
         if (column < N) {
             var sum = v[j];
 {% block store %}

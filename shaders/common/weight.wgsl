@@ -12,6 +12,7 @@
 //   w_i8(b, j)        elements 4j..4j+3 as signed int8 in a u32, before scaling
 //   w_scales(b)       (scale of elements 0..15, scale of elements 16..31, min): value = scale * int8 - min; where has_min is "halves"
 //                     (scales, mins), and w_tile(b) is what of_tile makes it of, in two words
+//   w_bytes(b)        the whole block so: a struct of a and b, elements 0..15 and 16..31 (products of q8 only)
 //   W, load_w(b)      all that memory holds of block b, so that many loads can be under way before the first is used
 //   dot_w(w, xa, xb, xs)    its product with an int8 block of activations: xs = (scale, scale * sum of the int8)
 {# Other templates ask for properties of a type, never for its name: {% import "common/weight_" ~ weight ~ ".wgsl" as type with context %}, then

@@ -140,7 +140,12 @@ impl Builder<'_> {
                 "matvec_rows" => self.select.choose(kernel, &axes)?,
                 "matmul_subgroup" => self.matrix_product(part, x.axis())?,
                 _ => {
-                    let span = if x.axis() == "q8" && part.rows >= WIDE_ROWS { "n128" } else { "n64" };
+                    let span = match x.axis() {
+                        "q8" if part.rows >= WIDE_ROWS => "n128",
+                        // Few tiles of rows: as many workgroups as possible, each with all of K shared out.
+                        "q8" if self.pass == Pass::Short => "n32",
+                        _ => "n64",
+                    };
                     self.select.choose(kernel, &[axes[0], axes[1], ("span", span)])?
                 }
             };
