@@ -352,6 +352,7 @@ impl ModelConfig {
             ropes: vec![Rope::read(keys, e, context)?],
             eps: keys
                 .number(eps.0, eps.1)?
+                .or_else(|| (!keys.is_gguf()).then(|| epsilon(architecture)))
                 .ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(eps.0, eps.1))))?,
             // Where both are there, transformers reads the other key.
             mlp: Mlp::gated(
@@ -590,6 +591,17 @@ impl ModelConfig {
         }
         (0..self.layers.len())
             .try_for_each(|i| self.ropes.get(self.layers[i].rope).map_or(Ok(()), |rope| rope.check(self.heads_of(i).e)))
+    }
+}
+
+/// The epsilon that transformers takes where config.json has none.
+fn epsilon(architecture: &str) -> f64 {
+    match architecture {
+        "bert" | "nomic-bert" => 1e-12,
+        "glm4" => 1.562_5e-7,
+        "ernie4_5" | "exaone4" | "falcon-h1" | "gpt-oss" | "hunyuan-dense" | "lfm2" | "lfm2moe" | "mistral3"
+        | "modern-bert" | "nemotron_h" | "nemotron_h_moe" | "olmo2" | "phi3" | "stablelm" => 1e-5,
+        _ => 1e-6,
     }
 }
 

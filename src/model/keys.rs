@@ -90,7 +90,28 @@ const IGNORED: &[&str] = &[
     "tf_legacy_loss",
     "use_return_dict",
     "classifier_dropout",
+    "cross_attention_hidden_size",
+    "is_decoder",
+    "loss_type",
+    "num_labels",
+    "_num_labels",
+    "output_past",
+    "penalty_alpha",
+    "xla_device",
+    "keys_to_ignore_at_inference",
+    "_experts_implementation",
+    "_output_attentions",
     // Of training, and of the tools that saved the file.
+    "hf_device_map",
+    "device_map",
+    "low_cpu_mem_usage",
+    "trust_remote_code",
+    "is_matryoshka",
+    "matryoshka_dimensions",
+    "max_sequence_length",
+    "max_seq_length",
+    "n_special",
+    "predict_special_tokens",
     "_attn_implementation",
     "_attn_implementation_internal",
     "attn_implementation",
@@ -121,6 +142,27 @@ const IGNORED: &[&str] = &[
     "z_loss_coefficient",
     "aux_loss_alpha",
     "seq_aux",
+];
+
+/// Switches that change nothing where they are in this position and the architecture does not read them. Empty lists
+/// and objects, and what is null, change nothing either.
+const IDLE: &[(&str, bool)] = &[
+    ("add_cross_attention", false),
+    ("alibi", false),
+    ("attention_bias", false),
+    ("is_causal", true),
+    ("lm_head_bias", false),
+    ("mlp_bias", false),
+    ("parallel_attn", false),
+    ("qk_layernorm", false),
+    ("qkv_bias", false),
+    ("use_alibi", false),
+    ("use_bias", false),
+    ("use_dynamic_ntk", false),
+    ("use_logn_attn", false),
+    ("use_mrope", false),
+    ("use_parallel_residual", false),
+    ("use_sliding_window", false),
 ];
 
 /// Beginnings of keys that tools leave behind.
@@ -592,8 +634,7 @@ impl<'a> Keys<'a> {
                 )
             }
             Source::Hf(config) => {
-                // What is null asks for nothing.
-                let keys = config.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str());
+                let keys = config.iter().filter(|(key, value)| !is_idle(key, value)).map(|(key, _)| key.as_str());
                 ("config.json: key", keys.filter(|key| !used.contains(*key) && !is_ignored(key)).collect())
             }
         };
@@ -621,6 +662,17 @@ fn sized(n: u64, key: &str) -> Result<usize> {
 /// Whether a key of config.json changes nothing.
 fn is_ignored(key: &str) -> bool {
     IGNORED.contains(&key) || IGNORED_BEGINNINGS.iter().any(|beginning| key.starts_with(beginning))
+}
+
+/// Whether a key with that value asks for nothing.
+fn is_idle(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Bool(on) => IDLE.contains(&(key, *on)),
+        _ => false,
+    }
 }
 
 /// A whole number of config.json, which some write with a fraction of nothing.

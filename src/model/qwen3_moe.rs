@@ -32,6 +32,13 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         None => keys.need("expert_count", "num_local_experts")?,
     };
     keys.ignore(&["num_local_experts"]);
+    // What Qwen3-Coder says beside.
+    keys.must_be("use_qk_norm", &json!(true))?;
+    if keys.count("shared_expert_intermediate_size")?.unwrap_or(0) > 0 {
+        return Err(Error::unsupported(
+            "config.json: shared_expert_intermediate_size; this version runs Qwen3's experts without one that all share",
+        ));
+    }
     let ff = keys.need("expert_feed_forward_length", "moe_intermediate_size")?;
     // llama.cpp normalises always.
     let normed = keys.flag("expert_weights_norm", "norm_topk_prob")?.unwrap_or(keys.is_gguf());

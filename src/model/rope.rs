@@ -152,8 +152,9 @@ impl Rope {
         let mut attention = number("attention_factor")?;
         let scaling = match kind {
             None | Some("default") => Scaling::None,
-            // Hunyuan's, whose base grows once for all; what others mean by it changes with the length of the text.
-            Some("dynamic") if get("alpha").is_some() => Scaling::None,
+            // Hunyuan's base grows once for all by `alpha`. What others mean changes texts that are longer than the
+            // context, and no text is.
+            Some("dynamic") => Scaling::None,
             Some("linear") => Scaling::Linear { factor: need("factor")? },
             // Frequencies of the whole head, of which only the first turn.
             Some("proportional") => {
@@ -172,7 +173,9 @@ impl Rope {
                 original_context: need("original_max_position_embeddings")?,
             },
             Some("yarn") => {
-                let original_context = original_context()?;
+                // Where nothing says, the context is the original one.
+                let original_context =
+                    number("original_max_position_embeddings")?.unwrap_or(original.unwrap_or(context) as f64);
                 let factor = number("factor")?.unwrap_or(context as f64 / original_context);
                 let sharper = |m: f64| if factor > 1.0 { 0.1 * m * factor.ln() + 1.0 } else { 1.0 };
                 attention = attention.or(match (number("mscale")?, number("mscale_all_dim")?) {
@@ -201,7 +204,7 @@ impl Rope {
             }
             Some(other) => {
                 return Err(Error::unsupported(format!(
-                    "config.json: rope_type {other:?}; this version knows default, linear, llama3, yarn, longrope and proportional"
+                    "config.json: rope_type {other:?}; this version knows default, linear, dynamic, llama3, yarn, longrope and proportional"
                 )));
             }
         };
@@ -209,7 +212,7 @@ impl Rope {
             .map(|factor| Ok(Growth { factor, every: original_context()? as u32 }))
             .transpose()?;
         let base = number("rope_theta")?.or(theta).unwrap_or(10_000.0);
-        let alpha = if kind == Some("dynamic") { need("alpha")? } else { 1.0 };
+        let alpha = if kind == Some("dynamic") { number("alpha")?.unwrap_or(1.0) } else { 1.0 };
         Ok(Self {
             growth,
             base: base * alpha.powf(e as f64 / (e as f64 - 2.0)),

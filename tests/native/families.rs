@@ -85,7 +85,7 @@ fn an_architecture_that_nobody_knows_lists_those_that_run() {
 }
 
 /// A checkpoint with these tensors and nothing in them.
-fn with_tensors(config: Map<String, Value>, tensors: impl IntoIterator<Item = (String, Vec<u64>)>) -> Checkpoint {
+pub fn with_tensors(config: Map<String, Value>, tensors: impl IntoIterator<Item = (String, Vec<u64>)>) -> Checkpoint {
     let info = |(name, shape): (String, Vec<u64>)| {
         let bytes = shape.iter().product::<u64>() * 4;
         (name.clone(), TensorInfo { name, dtype: DType::F32, shape, file: 0, offset: 0, bytes })
@@ -489,11 +489,44 @@ fn keys_that_tools_leave_behind_are_harmless() {
         ("lora_r", json!(16)),
         ("transformers.js_config", json!({ "dtype": "q4" })),
         ("anything", json!(null)),
+        ("mlp_only_layers", json!([])),
+        ("pruned_heads", json!({})),
+        ("add_cross_attention", json!(false)),
+        ("is_decoder", json!(false)),
+        ("is_causal", json!(true)),
+        ("use_mrope", json!(false)),
+        ("qkv_bias", json!(false)),
+        ("num_labels", json!(2)),
+        ("loss_type", json!("ForCausalLM")),
+        ("device_map", json!("auto")),
+        ("matryoshka_dimensions", json!([256, 512])),
     ] {
         with(key, value).unwrap_or_else(|e| panic!("{key}: {e}"));
     }
     for key in ["use_logn_attn", "attention_sink", "parallel_attn", "rope_ratio", "logit_cap", "value_residual"] {
         assert_eq!(with(key, json!(true)).unwrap_err().code(), "UNSUPPORTED_MODEL", "{key}");
+    }
+    // The same keys in the other position, and weights of MLX.
+    for (key, value) in [
+        ("mlp_only_layers", json!([0])),
+        ("pruned_heads", json!({ "0": [1] })),
+        ("add_cross_attention", json!(true)),
+        ("is_causal", json!(false)),
+        ("use_mrope", json!(true)),
+        ("qkv_bias", json!(true)),
+        ("quantization", json!({ "group_size": 64, "bits": 4 })),
+    ] {
+        let error = with(key, value).expect_err(key);
+        assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains(key), "{error}");
+    }
+    // Scalings that change nothing within the context, and what they leave out.
+    for scaling in [
+        json!({ "type": "dynamic", "factor": 2.0 }),
+        json!({ "type": "yarn", "factor": 4.0 }),
+        json!({ "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024 }),
+    ] {
+        let rotated = with("rope_parameters", json!(null)).and_then(|()| with("rope_scaling", scaling.clone()));
+        rotated.unwrap_or_else(|e| panic!("{scaling}: {e}"));
     }
     // Whole numbers written as floats.
     with("num_hidden_layers", json!(2.0)).expect("two layers");
