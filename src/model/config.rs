@@ -344,12 +344,24 @@ impl ModelConfig {
                 None => keys.need("feed_forward_length", "intermediate_size")?,
             },
         };
+        let ropes = vec![Rope::read(keys, e, context)?];
+        // What says the same of layers with a window, of what comes out, and of experts in one group.
+        for (key, n) in [
+            ("attention.key_length_swa", e),
+            ("attention.value_length_swa", e),
+            ("rope.dimension_count_swa", ropes[0].dims),
+            ("embedding_length_out", width),
+            ("expert_group_count", 1),
+            ("expert_group_used_count", 1),
+        ] {
+            keys.ignore_gguf_if(key, n);
+        }
         let heads = Heads { h, g: keys.same_size("attention.head_count_kv", "num_key_value_heads")?.unwrap_or(h), e };
         Ok(Self {
             vocab,
             drawn: vocab,
             context: context as u32,
-            ropes: vec![Rope::read(keys, e, context)?],
+            ropes,
             eps: keys
                 .number(eps.0, eps.1)?
                 .or_else(|| (!keys.is_gguf()).then(|| epsilon(architecture)))
@@ -478,6 +490,17 @@ impl ModelConfig {
                 };
                 layer.window = Some(window as u32);
             }
+        }
+        Ok(())
+    }
+
+    /// Has layers with a window rotate by the base that GGUF may have for them.
+    pub fn set_base_of_windows(&mut self, keys: &Keys<'_>) -> Result<()> {
+        let usual = self.ropes[0].clone();
+        let base = keys.positive("rope.freq_base_swa", "")?.filter(|base| *base != usual.base);
+        if let Some(base) = base {
+            self.ropes.push(Rope { base, ..usual });
+            self.layers.iter_mut().filter(|layer| layer.window.is_some()).for_each(|layer| layer.rope = 1);
         }
         Ok(())
     }
