@@ -70,7 +70,7 @@ fn of(keys: &Keys<'_>, architecture: &'static str) -> Result<ModelConfig> {
     let window = keys.size_above_0("attention.sliding_window", "sliding_window")?;
     // A GGUF file that names no window has none.
     let has_any = window.is_some() || !keys.is_gguf();
-    let slides = |i: usize| pattern.as_ref().map_or((i + 1) % period != 0, |slides| slides[i]);
+    let slides = |i: usize| pattern.as_ref().map_or(!(i + 1).is_multiple_of(period), |slides| slides[i]);
     c.set_windows(keys, window, |i| has_any && slides(i))?;
     c.score_cap = keys.number("attn_logit_softcapping", "attn_logit_softcapping")?.unwrap_or(0.0);
     c.logit_cap = keys.number("final_logit_softcapping", "final_logit_softcapping")?.unwrap_or(0.0);

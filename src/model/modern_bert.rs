@@ -78,7 +78,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         window => window,
     };
     let period = keys.size_above_0("attention.sliding_window_pattern", "global_attn_every_n_layers")?;
-    let slides = |i: usize| i % period.unwrap_or(PERIOD) != 0;
+    let slides = |i: usize| !i.is_multiple_of(period.unwrap_or(PERIOD));
     c.set_windows(keys, window.map(|window| window / 2 + 1), |i| window.is_some() && slides(i))?;
     let [full, sliding] = match Rope::by_kind(keys, &c)? {
         Some((full, sliding)) => [full, sliding],
