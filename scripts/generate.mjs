@@ -1,9 +1,8 @@
 // npm run generate -- OPTIONS: the engine in a headless browser, from the command line. `--help` lists the options.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
-import { Failure } from './lib/env.mjs';
 import { CodedError, localModel, openPage } from './lib/headless.mjs';
 import { flagsOf, help, optionsOf, parsed } from './lib/options.mjs';
+import { bad, command, placed, readText, showProgress, valuesOf } from './lib/page_cli.mjs';
 import { printProfile } from './lib/tables.mjs';
 
 /** How to load and how to answer: the flags that the table of options has. */
@@ -41,21 +40,8 @@ const OPTIONS = {
   help: { type: 'boolean' },
 };
 
-const bad = (message) => new CodedError('BAD_OPTION', message);
-
-try {
-  await generate(process.argv.slice(2));
-} catch (error) {
-  const code = error instanceof CodedError ? error.code : 'INTERNAL';
-  const text =
-    error instanceof CodedError || error instanceof Failure ? error.message : (error?.stack ?? String(error));
-  process.stderr.write(`error[${code}]: ${error instanceof CodedError ? text.replace(/\s*\n\s*/g, ' ') : text}\n`);
-  // 2, as from the native command line; 1 is for what went wrong around the engine.
-  process.exitCode = error instanceof CodedError ? 2 : 1;
-}
-
-async function generate(args) {
-  const given = parse(args);
+await command(async (args) => {
+  const given = valuesOf(args, OPTIONS);
   if (given.help) {
     process.stdout.write(HELP);
     return;
@@ -64,9 +50,7 @@ async function generate(args) {
   const local = localModel(given.model);
   const { page, model, close } = await openPage({ local, headed: given.headed });
   try {
-    job.load.model = model ?? (given.model === 'builtin' ? '/models/box.gguf' : given.model);
-    // The profile is thrown away with the browser: there is nothing to keep the model for.
-    job.load.cache = false;
+    job.load = placed(job.load, model, given.model);
     await page.exposeFunction('millraceDelta', (text) => void process.stdout.write(text));
     await page.exposeFunction('millraceProgress', showProgress);
     process.once('SIGINT', () => void page.evaluate(() => globalThis.millraceStop?.()).catch(() => {}));
@@ -76,15 +60,7 @@ async function generate(args) {
   } finally {
     await close();
   }
-}
-
-function parse(args) {
-  try {
-    return parseArgs({ args, options: OPTIONS, strict: true, allowPositionals: false }).values;
-  } catch (error) {
-    throw bad(error.message.split('\n')[0]);
-  }
-}
+});
 
 /** The load options, the prompt and the generation options, from the command line's. */
 function jobOf(given) {
@@ -128,11 +104,6 @@ function withImages(input, { image = [], chat }) {
     return { type: 'image', image: `data:image/*;base64,${readFileSync(path, 'base64')}` };
   });
   return [{ role: 'user', content: [...parts, { type: 'text', text: chat }] }];
-}
-
-function readText(path) {
-  if (!existsSync(path)) throw new CodedError('NOT_FOUND', `no such file, ${path}`);
-  return readFileSync(path, 'utf8');
 }
 
 function inputOf(given) {
@@ -190,14 +161,6 @@ async function runInPage({ load, input, options, tools }) {
       error: { code: error?.code ?? 'INTERNAL', message: error?.code ? error.message : String(error?.stack ?? error) },
     };
   }
-}
-
-let shown = '';
-function showProgress({ phase, loaded, total }) {
-  if (!process.stderr.isTTY) return;
-  const text = `${phase} ${total > 0 ? `${Math.floor((100 * loaded) / total)} %` : ''}`;
-  if (text !== shown) process.stderr.write(`\r\x1b[K${loaded < total || total === 0 ? text : ''}`);
-  shown = text;
 }
 
 function report(given, { logits, all_logits, ...result }) {

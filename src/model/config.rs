@@ -344,14 +344,27 @@ impl ModelConfig {
                 None => keys.need("feed_forward_length", "intermediate_size")?,
             },
         };
+        let ropes = vec![Rope::read(keys, e, context)?];
+        // What says the same of layers with a window, of what comes out, and of experts in one group.
+        for (key, n) in [
+            ("attention.key_length_swa", e),
+            ("attention.value_length_swa", e),
+            ("rope.dimension_count_swa", ropes[0].dims),
+            ("embedding_length_out", width),
+            ("expert_group_count", 1),
+            ("expert_group_used_count", 1),
+        ] {
+            keys.ignore_gguf_if(key, n);
+        }
         let heads = Heads { h, g: keys.same_size("attention.head_count_kv", "num_key_value_heads")?.unwrap_or(h), e };
         Ok(Self {
             vocab,
             drawn: vocab,
             context: context as u32,
-            ropes: vec![Rope::read(keys, e, context)?],
+            ropes,
             eps: keys
                 .number(eps.0, eps.1)?
+                .or_else(|| (!keys.is_gguf()).then(|| epsilon(architecture)))
                 .ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(eps.0, eps.1))))?,
             // Where both are there, transformers reads the other key.
             mlp: Mlp::gated(
@@ -481,6 +494,17 @@ impl ModelConfig {
         Ok(())
     }
 
+    /// Has layers with a window rotate by the base that GGUF may have for them.
+    pub fn set_base_of_windows(&mut self, keys: &Keys<'_>) -> Result<()> {
+        let usual = self.ropes[0].clone();
+        let base = keys.positive("rope.freq_base_swa", "")?.filter(|base| *base != usual.base);
+        if let Some(base) = base {
+            self.ropes.push(Rope { base, ..usual });
+            self.layers.iter_mut().filter(|layer| layer.window.is_some()).for_each(|layer| layer.rope = 1);
+        }
+        Ok(())
+    }
+
     /// Has the layers that do not attend mix positions otherwise.
     pub fn mix(&mut self, attends: &[bool], otherwise: MixerKind) -> Result<()> {
         if attends.len() != self.layers.len() {
@@ -590,6 +614,17 @@ impl ModelConfig {
         }
         (0..self.layers.len())
             .try_for_each(|i| self.ropes.get(self.layers[i].rope).map_or(Ok(()), |rope| rope.check(self.heads_of(i).e)))
+    }
+}
+
+/// The epsilon that transformers takes where config.json has none.
+fn epsilon(architecture: &str) -> f64 {
+    match architecture {
+        "bert" | "nomic-bert" => 1e-12,
+        "glm4" => 1.562_5e-7,
+        "ernie4_5" | "exaone4" | "falcon-h1" | "gpt-oss" | "hunyuan-dense" | "lfm2" | "lfm2moe" | "mistral3"
+        | "modern-bert" | "nemotron_h" | "nemotron_h_moe" | "olmo2" | "phi3" | "stablelm" => 1e-5,
+        _ => 1e-6,
     }
 }
 

@@ -14,7 +14,11 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "exaone4")?;
     c.norms = Norms::After;
     c.qk_norm = QkNorm::Each;
-    let window = keys.size("attention.sliding_window", "sliding_window")?;
+    // As in llama.cpp: of the published models those of 64 layers have windows, whether or not a file says so.
+    let window = match keys.size_above_0("attention.sliding_window", "sliding_window")? {
+        None if keys.is_gguf() && c.layers.len() == 64 => Some(4096),
+        window => window,
+    };
     // The pattern, a number or letters, is what layer_types says of each layer.
     keys.ignore(&["sliding_window_pattern"]);
     let pattern = keys.flags("attention.sliding_window_pattern", c.layers.len())?;

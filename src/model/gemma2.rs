@@ -27,7 +27,11 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = common(keys, "gemma2")?;
     // Where a file does not say, the published models' window and caps.
     let window = keys.size("attention.sliding_window", "sliding_window")?.or(Some(4096));
-    c.set_windows(keys, window, |i| i % 2 == 0)?;
+    // An older word for the same, which transformers does not read.
+    keys.ignore(&["sliding_window_size"]);
+    let pattern = keys.flags("attention.sliding_window_pattern", c.layers.len())?;
+    c.set_windows(keys, window, |i| pattern.as_ref().map_or(i % 2 == 0, |slides| slides[i]))?;
+    c.set_base_of_windows(keys)?;
     c.score_cap = caps(keys, "attn_logit_softcapping")?.unwrap_or(50.0);
     c.logit_cap = caps(keys, "final_logit_softcapping")?.unwrap_or(30.0);
     Ok(c)

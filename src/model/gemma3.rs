@@ -62,12 +62,16 @@ fn of(keys: &Keys<'_>, architecture: &'static str) -> Result<ModelConfig> {
     keys.defaults(DEFAULTS);
     let mut c = gemma2::common(keys, architecture)?;
     c.qk_norm = QkNorm::Each;
-    let pattern = match keys.size("attention.sliding_window_pattern", "sliding_window_pattern")? {
+    let pattern = keys.flags("attention.sliding_window_pattern", c.layers.len())?;
+    let period = match keys.size("", "sliding_window_pattern")? {
         Some(n) => n,
         None => keys.size("", "_sliding_window_pattern")?.unwrap_or(6),
     };
-    let window = keys.size("attention.sliding_window", "sliding_window")?;
-    c.set_windows(keys, window, |i| (i + 1) % pattern != 0)?;
+    let window = keys.size_above_0("attention.sliding_window", "sliding_window")?;
+    // A GGUF file that names no window has none.
+    let has_any = window.is_some() || !keys.is_gguf();
+    let slides = |i: usize| pattern.as_ref().map_or(!(i + 1).is_multiple_of(period), |slides| slides[i]);
+    c.set_windows(keys, window, |i| has_any && slides(i))?;
     c.score_cap = keys.number("attn_logit_softcapping", "attn_logit_softcapping")?.unwrap_or(0.0);
     c.logit_cap = keys.number("final_logit_softcapping", "final_logit_softcapping")?.unwrap_or(0.0);
     let local = match Rope::by_kind(keys, &c)? {

@@ -43,7 +43,10 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     c.biases = Biases { qkv: true, output: true, ff: false, experts: true };
     c.sinks = true;
     c.mlp.activation = Activation::Cut;
-    c.set_windows(keys, keys.size("attention.sliding_window", "sliding_window")?, |i| i % 2 == 0)?;
+    let pattern = keys.flags("attention.sliding_window_pattern", c.layers.len())?;
+    let window = keys.size("attention.sliding_window", "sliding_window")?;
+    c.set_windows(keys, window, |i| pattern.as_ref().map_or(i % 2 == 0, |slides| slides[i]))?;
+    c.set_base_of_windows(keys)?;
     // As it was trained: llama.cpp rounds where the ramp begins and ends.
     if let Scaling::Yarn { truncate, .. } = &mut c.ropes[0].scaling {
         *truncate &= !keys.is_gguf();

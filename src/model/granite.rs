@@ -39,13 +39,13 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
 pub(super) fn factors(keys: &Keys<'_>, c: &mut ModelConfig) -> Result<()> {
     keys.must_be("attention_bias", &json!(false))?;
     c.reordered(keys);
-    let scores = keys.positive("attention.scale", "attention_multiplier")?;
+    let scores = keys.positive_unless_0("attention.scale", "attention_multiplier")?;
     // transformers' default is 1, llama.cpp's the usual root.
     c.score_scale = scores.unwrap_or(if keys.is_gguf() { c.score_scale } else { 1.0 });
     let factors = Factors {
-        embed: keys.positive("embedding_scale", "embedding_multiplier")?.unwrap_or(1.0),
-        residual: keys.positive("residual_scale", "residual_multiplier")?.unwrap_or(1.0),
-        logits: keys.positive("logit_scale", "logits_scaling")?.unwrap_or(1.0),
+        embed: keys.positive_unless_0("embedding_scale", "embedding_multiplier")?.unwrap_or(1.0),
+        residual: keys.positive_unless_0("residual_scale", "residual_multiplier")?.unwrap_or(1.0),
+        logits: keys.positive_unless_0("logit_scale", "logits_scaling")?.unwrap_or(1.0),
     };
     factors.apply(c);
     Ok(())

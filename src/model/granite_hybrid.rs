@@ -51,7 +51,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
         "mamba_conv_bias",
     ]);
     keys.ignore(&["mamba_proj_bias", "time_step_limit", "normalization_function", "init_method"]);
-    let shared = keys.size("expert_shared_feed_forward_length", "shared_intermediate_size")?;
+    let shared = keys.size_above_0("expert_shared_feed_forward_length", "shared_intermediate_size")?;
     let count = keys.size_or_none("expert_count", "num_local_experts")?;
     let used = keys.size_or_none("expert_used_count", "num_experts_per_tok")?;
     if count > 0 {

@@ -1,7 +1,7 @@
 //! Granite's mixture of experts.
 
 use super::Architecture;
-use super::config::{FeedForwardKind, Mixture, ModelConfig, Stored};
+use super::config::{FeedForwardKind, Mixture, ModelConfig, NO_ROPE, Stored};
 use super::granite;
 use super::keys::Keys;
 use super::names::{self, TensorNames};
@@ -23,7 +23,11 @@ const NAMES: TensorNames = TensorNames {
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "granitemoe")?;
     granite::factors(keys, &mut c)?;
-    if keys.size("expert_shared_feed_forward_length", "")?.is_some() {
+    // llama.cpp takes what was a note of the training as the switch of rotations.
+    if keys.flag("rope.scaling.finetuned", "")? == Some(false) {
+        c.layers.iter_mut().for_each(|layer| layer.rope = NO_ROPE);
+    }
+    if keys.size_above_0("expert_shared_feed_forward_length", "")?.is_some() {
         return Err(Error::unsupported("granitemoe.expert_shared_feed_forward_length: shared experts"));
     }
     let (count, used) =

@@ -90,7 +90,28 @@ const IGNORED: &[&str] = &[
     "tf_legacy_loss",
     "use_return_dict",
     "classifier_dropout",
+    "cross_attention_hidden_size",
+    "is_decoder",
+    "loss_type",
+    "num_labels",
+    "_num_labels",
+    "output_past",
+    "penalty_alpha",
+    "xla_device",
+    "keys_to_ignore_at_inference",
+    "_experts_implementation",
+    "_output_attentions",
     // Of training, and of the tools that saved the file.
+    "hf_device_map",
+    "device_map",
+    "low_cpu_mem_usage",
+    "trust_remote_code",
+    "is_matryoshka",
+    "matryoshka_dimensions",
+    "max_sequence_length",
+    "max_seq_length",
+    "n_special",
+    "predict_special_tokens",
     "_attn_implementation",
     "_attn_implementation_internal",
     "attn_implementation",
@@ -121,6 +142,27 @@ const IGNORED: &[&str] = &[
     "z_loss_coefficient",
     "aux_loss_alpha",
     "seq_aux",
+];
+
+/// Switches that change nothing where they are in this position and the architecture does not read them. Empty lists
+/// and objects, and what is null, change nothing either.
+const IDLE: &[(&str, bool)] = &[
+    ("add_cross_attention", false),
+    ("alibi", false),
+    ("attention_bias", false),
+    ("is_causal", true),
+    ("lm_head_bias", false),
+    ("mlp_bias", false),
+    ("parallel_attn", false),
+    ("qk_layernorm", false),
+    ("qkv_bias", false),
+    ("use_alibi", false),
+    ("use_bias", false),
+    ("use_dynamic_ntk", false),
+    ("use_logn_attn", false),
+    ("use_mrope", false),
+    ("use_parallel_residual", false),
+    ("use_sliding_window", false),
 ];
 
 /// Beginnings of keys that tools leave behind.
@@ -192,6 +234,11 @@ impl<'a> Keys<'a> {
     /// Whether the checkpoint is a GGUF file.
     pub fn is_gguf(&self) -> bool {
         matches!(self.source, Source::Gguf(_))
+    }
+
+    /// Whether GGUF calls the architecture so.
+    pub fn is(&self, gguf: &str) -> bool {
+        self.name == gguf
     }
 
     /// Whether there is a tensor of that name.
@@ -312,15 +359,16 @@ impl<'a> Keys<'a> {
         Some((0..list.len()).map(|i| list.int(i).is_some_and(|n| n > 0)).collect())
     }
 
-    /// A flag for each layer, from a list in GGUF; a single number n there means that every n-th layer is a no.
+    /// A flag for each layer, from a list in GGUF; a single number n there means that every n-th layer is a no, and 0
+    /// that none is.
     pub fn flags(&self, gguf: &str, layers: usize) -> Result<Option<Vec<bool>>> {
         let Some((metadata, key)) = self.gguf(gguf) else { return Ok(None) };
         let list = match metadata.get(&key) {
             None => return Ok(None),
             Some(gguf::Value::Array(list)) => list,
             Some(_) => {
-                let period = self.size(gguf, "")?.unwrap_or(1);
-                return Ok(Some((0..layers).map(|i| (i + 1) % period != 0).collect()));
+                let period = self.size_or_none(gguf, "")?;
+                return Ok(Some((0..layers).map(|i| period == 0 || (i + 1) % period != 0).collect()));
             }
         };
         if list.len() != layers {
@@ -344,6 +392,21 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// A size, where the key is there and not 0.
+    pub fn size_above_0(&self, gguf: &str, hf: &str) -> Result<Option<usize>> {
+        let n = Some(self.size_or_none(gguf, hf)?).filter(|n| *n > 0);
+        n.map(|n| sized(n as u64, &self.name(gguf, hf))).transpose()
+    }
+
+    /// A key of GGUF says no more than others where its value is `n`.
+    pub fn ignore_gguf_if(&self, key: &str, n: usize) {
+        let Source::Gguf(metadata) = self.source else { return };
+        let key = format!("{}.{key}", self.name);
+        if metadata.get(&key).and_then(gguf::Value::as_int) == i64::try_from(n).ok() {
+            self.used.borrow_mut().insert(key);
+        }
+    }
+
     /// A finite number.
     pub fn number(&self, gguf: &str, hf: &str) -> Result<Option<f64>> {
         let n = match self.gguf(gguf) {
@@ -362,6 +425,11 @@ impl<'a> Keys<'a> {
     /// A positive number.
     pub fn positive(&self, gguf: &str, hf: &str) -> Result<Option<f64>> {
         self.number(gguf, hf)?.map(|n| positive(n, &self.name(gguf, hf))).transpose()
+    }
+
+    /// A positive number, where the key is there and not 0.
+    pub fn positive_unless_0(&self, gguf: &str, hf: &str) -> Result<Option<f64>> {
+        self.number(gguf, hf)?.filter(|n| *n != 0.0).map(|n| positive(n, &self.name(gguf, hf))).transpose()
     }
 
     /// A yes or no.
@@ -588,12 +656,13 @@ impl<'a> Keys<'a> {
                 let keys = metadata.iter().map(|(key, _)| key);
                 (
                     "metadata key",
-                    keys.filter(|key| key.starts_with(&prefix) && !used.contains(*key) && !tower(key)).collect(),
+                    keys.filter(|key| key.starts_with(&prefix) && !used.contains(*key) && !tower(key))
+                        .filter(|key| !metadata.get(key).is_some_and(|value| is_idle_gguf(&key[prefix.len()..], value)))
+                        .collect(),
                 )
             }
             Source::Hf(config) => {
-                // What is null asks for nothing.
-                let keys = config.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str());
+                let keys = config.iter().filter(|(key, value)| !is_idle(key, value)).map(|(key, _)| key.as_str());
                 ("config.json: key", keys.filter(|key| !used.contains(*key) && !is_ignored(key)).collect())
             }
         };
@@ -621,6 +690,29 @@ fn sized(n: u64, key: &str) -> Result<usize> {
 /// Whether a key of config.json changes nothing.
 fn is_ignored(key: &str) -> bool {
     IGNORED.contains(&key) || IGNORED_BEGINNINGS.iter().any(|beginning| key.starts_with(beginning))
+}
+
+/// Whether a key with that value asks for nothing.
+fn is_idle(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Bool(on) => IDLE.contains(&(key, *on)),
+        _ => false,
+    }
+}
+
+/// Whether a key of GGUF with that value asks for nothing: in llama.cpp what is not there is 0, but for this one flag.
+fn is_idle_gguf(key: &str, value: &gguf::Value) -> bool {
+    match value {
+        gguf::Value::Bool(on) => *on == (key == "attention.causal"),
+        gguf::Value::F32(x) => *x == 0.0,
+        gguf::Value::F64(x) => *x == 0.0,
+        gguf::Value::Str(text) => text.is_empty(),
+        gguf::Value::Array(list) => (0..list.len()).all(|i| list.int(i) == Some(0) || list.bool(i) == Some(false)),
+        _ => value.as_int() == Some(0),
+    }
 }
 
 /// A whole number of config.json, which some write with a fraction of nothing.

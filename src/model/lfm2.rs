@@ -78,7 +78,7 @@ fn read_experts(keys: &Keys<'_>) -> Result<ModelConfig> {
     let routing = Routing {
         scores: Scores::Sigmoid {
             added: 1e-6,
-            factor: keys.positive("expert_weights_scale", "routed_scaling_factor")?.unwrap_or(1.0),
+            factor: keys.positive_unless_0("expert_weights_scale", "routed_scaling_factor")?.unwrap_or(1.0),
         },
         count: keys.need("expert_count", "num_experts")?,
         used: keys.need("expert_used_count", "num_experts_per_tok")?,
@@ -109,6 +109,10 @@ fn layers(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
         None => attention_layers(keys, c.layers.len())?,
     };
     c.mix(&attends, MixerKind::ShortConv)?;
+    if let Some(window) = keys.size_above_0("attention.sliding_window", "")? {
+        let attending = c.layers.iter_mut().filter(|layer| layer.mixer == MixerKind::Attention);
+        attending.for_each(|layer| layer.window = Some(window as u32));
+    }
     Ok(c)
 }
 

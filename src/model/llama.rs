@@ -58,7 +58,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     if keys.is_gguf() {
         let has = |part: &str| keys.has_tensor(&format!("blk.0.{part}.bias"));
         c.biases = Biases { qkv: has("attn_q"), output: has("attn_output"), ff: has("ffn_down"), experts: false };
-        if keys.size("expert_count", "")?.is_some() {
+        if keys.size_above_0("expert_count", "")?.is_some() {
             return Err(Error::unsupported(
                 "llama.expert_count: Mixtral's experts; this version runs those of qwen3moe and granitemoe",
             ));

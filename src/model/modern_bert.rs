@@ -72,9 +72,14 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     keys.ignore(&["position_embedding_type", "hidden_act"]);
     keys.ignore_gguf(&["attention.causal"]);
     let mut c = ModelConfig::read(keys, "modern-bert", ("attention.layer_norm_epsilon", "norm_eps"))?;
-    let window = keys.size("attention.sliding_window", "local_attention")?.unwrap_or(WINDOW);
-    let period = keys.size("attention.sliding_window_pattern", "global_attn_every_n_layers")?.unwrap_or(PERIOD);
-    c.set_windows(keys, Some(window / 2 + 1), |i| i % period != 0)?;
+    // A GGUF file that names no window has none.
+    let window = match keys.size_above_0("attention.sliding_window", "local_attention")? {
+        None if !keys.is_gguf() => Some(WINDOW),
+        window => window,
+    };
+    let period = keys.size_above_0("attention.sliding_window_pattern", "global_attn_every_n_layers")?;
+    let slides = |i: usize| !i.is_multiple_of(period.unwrap_or(PERIOD));
+    c.set_windows(keys, window.map(|window| window / 2 + 1), |i| window.is_some() && slides(i))?;
     let [full, sliding] = match Rope::by_kind(keys, &c)? {
         Some((full, sliding)) => [full, sliding],
         None => {
@@ -83,7 +88,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
                 keys.positive("rope.freq_base_swa", "local_rope_theta")?,
             ];
             let of = |i: usize| Rope {
-                base: bases[i].unwrap_or(BASES[i]),
+                base: bases[i].unwrap_or(if keys.is_gguf() { BASES[1] } else { BASES[i] }),
                 scaling: Scaling::None,
                 factor: 1.0,
                 ..c.ropes[0].clone()
@@ -98,7 +103,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     c.encoder =
         Encoder { both_ways: true, embed_norm: true, no_norm_bias: true, first_unnormed: true, ..Encoder::default() };
     c.norm = NormKind::Layer;
-    c.mlp = Mlp::gated(keys.text("", "hidden_activation")?.map_or(Ok(Activation::Gelu), activation)?);
+    c.mlp = Mlp::gated(keys.text("hidden_activation", "hidden_activation")?.map_or(Ok(Activation::Gelu), activation)?);
     c.stored = Stored { qkv: true, gate_up: true, ..Stored::default() };
     c.tied = Some(true);
     Ok(c)

@@ -96,6 +96,8 @@ pub(super) fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
     // Of training and of other implementations; and of positions, which nothing rotates by.
     keys.ignore(&[
         "norm_eps",
+        "rms_norm_eps",
+        "time_step_rank",
         "time_step_floor",
         "time_step_max",
         "time_step_min",

@@ -21,10 +21,10 @@ pub(super) fn experts(keys: &Keys<'_>, c: &mut ModelConfig) -> Result<()> {
         keys.size_or_none("expert_count", "n_routed_experts")?,
         keys.size_or_none("expert_used_count", "num_experts_per_tok")?,
     );
-    let normed = keys.flag("expert_weights_norm", "norm_topk_prob")?.unwrap_or(true);
-    let factor = keys.positive("expert_weights_scale", "routed_scaling_factor")?.unwrap_or(1.0);
-    let ff = keys.size("expert_feed_forward_length", "moe_intermediate_size")?.unwrap_or(c.ff);
-    let shared = keys.size("expert_shared_feed_forward_length", "moe_shared_expert_intermediate_size")?;
+    let normed = keys.flag("expert_weights_norm", "norm_topk_prob")?.unwrap_or(!keys.is_gguf());
+    let factor = keys.positive_unless_0("expert_weights_scale", "routed_scaling_factor")?.unwrap_or(1.0);
+    let ff = keys.size_above_0("expert_feed_forward_length", "moe_intermediate_size")?.unwrap_or(c.ff);
+    let shared = keys.size_above_0("expert_shared_feed_forward_length", "moe_shared_expert_intermediate_size")?;
     for (gguf, hf) in [
         ("expert_group_count", "n_group"),
         ("expert_group_used_count", "topk_group"),

@@ -23,7 +23,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     keys.must_be("attention_bias", &json!(false))?;
     c.norms = Norms::After;
     c.qk_norm = QkNorm::All;
-    let window = keys.size("attention.sliding_window", "sliding_window")?;
+    let window = keys.size_above_0("attention.sliding_window", "sliding_window")?;
     let pattern = keys.flags("attention.sliding_window_pattern", c.layers.len())?;
     c.set_windows(keys, window, |i| window.is_some() && pattern.as_ref().map_or((i + 1) % 4 != 0, |slides| slides[i]))?;
     if c.layers.iter().any(|layer| layer.window.is_some()) {

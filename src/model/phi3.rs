@@ -13,7 +13,7 @@ pub const PHI3: Architecture =
 fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = ModelConfig::read_rms(keys, "phi3")?;
     c.stored = Stored { qkv: true, gate_up: true, ..Stored::default() };
-    let window = keys.size("attention.sliding_window", "sliding_window")?;
+    let window = keys.size_above_0("attention.sliding_window", "sliding_window")?;
     c.set_windows(keys, window, |_| window.is_some())?;
     for bias in ["attention_bias", "mlp_bias", "lm_head_bias"] {
         keys.must_be(bias, &json!(false))?;

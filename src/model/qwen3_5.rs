@@ -57,6 +57,7 @@ pub(super) fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
         ("linear_num_key_heads", 16.0),
         ("linear_num_value_heads", 32.0),
         ("head_dim", 256.0),
+        ("shared_expert_intermediate_size", 512.0),
     ]);
     let mut c = ModelConfig::read_rms(keys, name)?;
     // Layers that guess further tokens stand behind the others.

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::config::{FeedForwardKind, Mixture, ModelConfig};
 use super::keys::Keys;
-use super::{Architecture, qwen3_5};
+use super::{Architecture, qwen3_5, qwen3_moe};
 use crate::error::Result;
 use crate::plan::{Routing, Scores};
 
@@ -36,10 +36,12 @@ fn read(keys: &Keys<'_>, name: &'static str) -> Result<ModelConfig> {
         used: keys.need("expert_used_count", "num_experts_per_tok")?,
         normed: true,
     };
-    let (ff, shared) = (
-        keys.need("expert_feed_forward_length", "moe_intermediate_size")?,
-        keys.need("expert_shared_feed_forward_length", "shared_expert_intermediate_size")?,
-    );
+    let ff = qwen3_moe::expert_width(keys, &c, routing.used)?;
+    let shared = match keys.size_above_0("expert_shared_feed_forward_length", "shared_expert_intermediate_size")? {
+        Some(shared) => shared,
+        None if keys.is_gguf() => c.ff,
+        None => keys.need("expert_shared_feed_forward_length", "shared_expert_intermediate_size")?,
+    };
     c.experts = Some(Mixture { routing, ff, shared: Some((shared, true)) });
     c.layers.iter_mut().for_each(|layer| layer.feed_forward = FeedForwardKind::Experts);
     if !keys.is_gguf() {

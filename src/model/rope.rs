@@ -152,8 +152,9 @@ impl Rope {
         let mut attention = number("attention_factor")?;
         let scaling = match kind {
             None | Some("default") => Scaling::None,
-            // Hunyuan's, whose base grows once for all; what others mean by it changes with the length of the text.
-            Some("dynamic") if get("alpha").is_some() => Scaling::None,
+            // Hunyuan's base grows once for all by `alpha`. What others mean changes texts that are longer than the
+            // context, and no text is.
+            Some("dynamic") => Scaling::None,
             Some("linear") => Scaling::Linear { factor: need("factor")? },
             // Frequencies of the whole head, of which only the first turn.
             Some("proportional") => {
@@ -172,7 +173,9 @@ impl Rope {
                 original_context: need("original_max_position_embeddings")?,
             },
             Some("yarn") => {
-                let original_context = original_context()?;
+                // Where nothing says, the context is the original one.
+                let original_context =
+                    number("original_max_position_embeddings")?.unwrap_or(original.unwrap_or(context) as f64);
                 let factor = number("factor")?.unwrap_or(context as f64 / original_context);
                 let sharper = |m: f64| if factor > 1.0 { 0.1 * m * factor.ln() + 1.0 } else { 1.0 };
                 attention = attention.or(match (number("mscale")?, number("mscale_all_dim")?) {
@@ -201,7 +204,7 @@ impl Rope {
             }
             Some(other) => {
                 return Err(Error::unsupported(format!(
-                    "config.json: rope_type {other:?}; this version knows default, linear, llama3, yarn, longrope and proportional"
+                    "config.json: rope_type {other:?}; this version knows default, linear, dynamic, llama3, yarn, longrope and proportional"
                 )));
             }
         };
@@ -209,7 +212,7 @@ impl Rope {
             .map(|factor| Ok(Growth { factor, every: original_context()? as u32 }))
             .transpose()?;
         let base = number("rope_theta")?.or(theta).unwrap_or(10_000.0);
-        let alpha = if kind == Some("dynamic") { need("alpha")? } else { 1.0 };
+        let alpha = if kind == Some("dynamic") { number("alpha")?.unwrap_or(1.0) } else { 1.0 };
         Ok(Self {
             growth,
             base: base * alpha.powf(e as f64 / (e as f64 - 2.0)),
@@ -236,20 +239,20 @@ impl Rope {
         // The second is how the first converters described the order of rows, which this version knows.
         keys.ignore_gguf(&["rope.scaling.finetuned", "tensor_data_layout"]);
         // What they called a linear scaling's factor.
-        let linear = keys.positive("rope.scale_linear", "")?.filter(|factor| *factor != 1.0);
-        let need =
-            |key: &str, x: Option<f64>| x.ok_or_else(|| Error::bad_model(format!("{} is missing", keys.name(key, ""))));
+        let linear = keys.positive_unless_0("rope.scale_linear", "")?.filter(|factor| *factor != 1.0);
         let yarn = ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"]
-            .map(|key| keys.positive(key, ""));
+            .map(|key| keys.positive_unless_0(key, ""));
         let [fast, slow, log] = yarn;
-        let grows = keys.positive("attention.temperature_scale", "")?;
+        let grows = keys.positive_unless_0("attention.temperature_scale", "")?;
+        // Where nothing says, the context is the original one.
+        let original_context = original.unwrap_or(context);
         let mut sharper = 1.0;
         let scaling = match kind {
             // llama.cpp's converter stores Llama 3.1's scaling as a tensor of divisors; the loader of the model fills
             // it in.
             _ if keys.has_tensor(ROPE_FREQS) => Scaling::Divisors(Vec::new()),
             _ if keys.has_tensor(ROPE_FACTORS[1]) => {
-                let original = need("rope.scaling.original_context_length", original.map(|n| n as f64))?;
+                let original = original_context as f64;
                 let factor = context as f64 / original;
                 sharper = if factor > 1.0 { (1.0 + factor.ln() / original.ln()).sqrt() } else { 1.0 };
                 Scaling::LongRope { short: Vec::new(), long: Vec::new(), original: original as u32 }
@@ -264,20 +267,19 @@ impl Rope {
             Some("yarn") => {
                 let factor = factor.or(linear).unwrap_or(1.0);
                 let log = log?;
-                if log.is_some_and(|x| x != 0.1 && !(x == 1.0 && grows.is_some())) {
+                if log.is_some_and(|x| x != 0.1 && !(x == 1.0 && keys.is("mistral3"))) {
                     return Err(Error::unsupported(format!(
                         "{}; this version knows 0.1",
                         keys.name("rope.scaling.yarn_log_multiplier", "")
                     )));
                 }
                 // Ministral 3's multiplier divides by what the factor would be.
-                sharper = if factor > 1.0 && grows.is_none() { 0.1 * factor.ln() + 1.0 } else { 1.0 };
-                let original_context = original.unwrap_or(context) as f64;
+                sharper = if factor > 1.0 && log != Some(1.0) { 0.1 * factor.ln() + 1.0 } else { 1.0 };
                 Scaling::Yarn {
                     factor,
                     fast: fast?.unwrap_or(32.0),
                     slow: slow?.unwrap_or(1.0),
-                    original_context,
+                    original_context: original_context as f64,
                     truncate: true,
                 }
             }
@@ -288,8 +290,7 @@ impl Rope {
                 )));
             }
         };
-        let every = || need("rope.scaling.original_context_length", original.map(|n| n as f64));
-        let growth = grows.map(|factor| Ok::<_, Error>(Growth { factor, every: every()? as u32 })).transpose()?;
+        let growth = grows.map(|factor| Growth { factor, every: original_context as u32 });
         Ok(Self {
             growth,
             base: keys.positive("rope.freq_base", "")?.unwrap_or(10_000.0),

@@ -151,6 +151,68 @@ test('a file of this machine, a conversation from a file, and logits into a file
   expect(written.logits.indexOf(Math.max(...written.logits))).toBe(lastLine(outcome).tokens[0]);
 });
 
+test('both embed and judge texts alike, from lines, from JSON and from the command line', async () => {
+  test.setTimeout(600_000);
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-'));
+  const { texts } = JSON.parse(readFileSync(join(root, 'tests/data/embed/qwen3-hf/expected.json'), 'utf8')) as {
+    texts: string[];
+  };
+  const [lines, jsonl] = [join(folder, 'lines.txt'), join(folder, 'texts.jsonl')];
+  writeFileSync(lines, 'one line\r\n\nthe third\n');
+  writeFileSync(
+    jsonl,
+    [...texts.slice(0, 2).map((text) => ({ text })), 'a string'].map((text) => `${JSON.stringify(text)}\n\n`).join(''),
+  );
+  const browser = (script: string[], ...args: string[]): Promise<Outcome> =>
+    run(process.execPath, ['scripts/embed.mjs', ...script, ...args], {
+      MILLRACE_BUILD: chosenBuild('dev'),
+      MILLRACE_SKIP_BUILD: '1',
+    });
+  const native = async (...args: string[]): Promise<Outcome> => run(await commandLine(), args, await vulkan());
+  const all = ['--text', 'a text', '--lines', lines, '--texts', jsonl, '--lane', 'exact', '--json'];
+
+  const embed = ['--model', 'tests/data/embed/qwen3-hf/model', ...all, '--dimensions', '24'];
+  const embedded = [await browser([], ...embed), await native('embed', ...embed)];
+  const vectors = embedded.map(({ code, stdout, stderr }) => {
+    expect(code, stderr).toBe(0);
+    return stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as number[]);
+  });
+  expect(vectors[0]).toHaveLength(7);
+  for (const [i, vector] of vectors[0]!.entries()) {
+    expect(vector).toHaveLength(24);
+    for (const [k, x] of vector.entries()) expect(Math.abs(x - vectors[1]![i]![k]!)).toBeLessThan(1e-4);
+  }
+
+  const judge = ['--model', 'tests/data/embed/bert-rerank-hf/model', '--query', 'a question', ...all, '--top-n', '3'];
+  const judged = [await browser(['rerank'], ...judge), await native('rerank', ...judge)];
+  const rankings = judged.map(({ code, stdout, stderr }) => {
+    expect(code, stderr).toBe(0);
+    return stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { index: number; score: number });
+  });
+  expect(rankings[0]).toHaveLength(3);
+  expect(rankings[0]!.map(({ index }) => index)).toEqual(rankings[1]!.map(({ index }) => index));
+
+  writeFileSync(jsonl, '{"txt": 1}\n');
+  const of = ['--model', 'tests/data/embed/qwen3-hf/model'];
+  for (const [args, line] of [
+    [[...of, '--texts', jsonl], /^error\[BAD_OPTION\]: .*texts\.jsonl: line 1 is no text as JSON/],
+    [of, /^error\[BAD_OPTION\]: nothing to read: give --text, --lines or --texts/],
+    [[...of, '--lines', 'nothing.txt'], /^error\[NOT_FOUND\]: .*nothing\.txt/],
+    [['--model', 'builtin', '--text', 'x'], /^error\[UNSUPPORTED_MODEL\]: /],
+  ] as [string[], RegExp][]) {
+    for (const outcome of [await browser([], ...args), await native('embed', ...args)]) {
+      expect(outcome.stderr.trim().split('\n').at(-1)).toMatch(line);
+      expect(outcome.code).toBe(2);
+    }
+  }
+});
+
 test('a profile of the decode step follows the answer', async () => {
   test.setTimeout(300_000);
   const args = [

@@ -1,16 +1,21 @@
 //! The findings of `millrace model`: whether a model runs, else what is missing and where it would be added.
 
 use std::path::Path;
+use std::rc::Rc;
 
+use futures_util::future::LocalBoxFuture;
 use millrace::base::Cancel;
 use millrace::engine::{Engine, Examined, Finding, LoadOptions, examine};
 use millrace::gpu::DeviceChoice;
-use millrace::source::Files;
+use millrace::model;
 use millrace::source::disk::open_path;
+use millrace::source::{ByteSource, Files};
 use pollster::block_on;
 use serde_json::{Map, Value, json};
 
 use crate::common::{bytes, data, files};
+use crate::families::with_tensors;
+use crate::published_configs::{self, Published};
 
 fn look(files: &Files) -> Examined {
     block_on(examine(files, None))
@@ -130,4 +135,95 @@ fn what_is_missing_is_named_with_its_place() {
     }
     let found = look(&files([("model.gguf".to_owned(), b"GGUF".to_vec())]));
     assert!(!found.runs && part(&found, "files").code.is_some(), "{found:?}");
+}
+
+/// A safetensors file of which only the header is there: what is behind it is zeros.
+struct Header {
+    bytes: Vec<u8>,
+    len: u64,
+}
+
+impl Header {
+    fn of(tensors: &[(String, Vec<u64>)]) -> Self {
+        let mut end = 0;
+        let mut entries = Map::new();
+        for (name, shape) in tensors {
+            let begin = end;
+            end += shape.iter().product::<u64>() * 2;
+            let entry = json!({ "dtype": "BF16", "shape": shape, "data_offsets": [begin, end] });
+            entries.insert(name.clone(), entry);
+        }
+        let header = Value::Object(entries).to_string();
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+        Self { len: bytes.len() as u64 + end, bytes }
+    }
+}
+
+impl ByteSource for Header {
+    fn name(&self) -> &str {
+        "model.safetensors"
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read(&self, offset: u64, len: usize) -> LocalBoxFuture<'_, millrace::Result<Vec<u8>>> {
+        let there = self.bytes.iter().skip(offset as usize).take(len).copied();
+        let mut read: Vec<u8> = there.collect();
+        read.resize(len, 0);
+        Box::pin(async move { Ok(read) })
+    }
+}
+
+/// Folders with published configurations, and the headers that belong to them.
+#[test]
+fn published_configurations_are_said_to_run_or_why_not() {
+    let (mut run, mut refused) = (0, 0);
+    for Published { class, from, config, refused: word } in published_configs::all() {
+        let tensors: Vec<(String, Vec<u64>)> = match (&word, class.ends_with("ForSequenceClassification")) {
+            // A reranker's header also has a classifier, of which its configuration does not tell.
+            (None, true) => continue,
+            (None, false) => model::list(&with_tensors(config.clone(), []))
+                .unwrap_or_else(|e| panic!("{class} of {from}: {e}"))
+                .into_iter()
+                .map(|t| (t.name, t.shape.iter().map(|n| *n as u64).collect()))
+                .collect(),
+            (Some(_), _) => vec![("model.norm.weight".to_owned(), vec![8])],
+        };
+        // Tens of thousands of tensors of single experts take long and show nothing more.
+        if tensors.len() > 3000 {
+            continue;
+        }
+        let read = |name: &str| (name.to_owned(), bytes(&format!("oracle/hf-single/model/{name}")));
+        let list = json!([
+            { "idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer" },
+            { "idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling" },
+        ]);
+        let pools = [("modules.json", list), ("1_Pooling/config.json", json!({ "pooling_mode_mean_tokens": true }))];
+        let pools = pools.map(|(name, json)| (name.to_owned(), json.to_string().into_bytes()));
+        let embeds = class.ends_with("Model") && !class.ends_with("HeadModel");
+        let mut folder = files(
+            [("config.json".to_owned(), Value::Object(config).to_string().into_bytes())]
+                .into_iter()
+                .chain(["tokenizer.json", "tokenizer_config.json"].map(read))
+                .chain(pools.into_iter().filter(|_| embeds)),
+        );
+        folder.insert("model.safetensors".to_owned(), Rc::new(Header::of(&tensors)));
+        let found = look(&folder);
+        let part = part(&found, "architecture");
+        match word {
+            None => {
+                run += 1;
+                assert!(found.runs && part.fine, "{class} of {from}: {found:?}");
+            }
+            Some(word) => {
+                refused += 1;
+                let named =
+                    part.about.contains(&word) && part.place.is_some_and(|place| place.starts_with("src/model"));
+                assert!(!found.runs && !part.fine && named, "{class} of {from}: {found:?}");
+            }
+        }
+    }
+    assert!(run > 60 && refused > 40, "{run} run, {refused} do not");
 }

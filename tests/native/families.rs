@@ -85,7 +85,7 @@ fn an_architecture_that_nobody_knows_lists_those_that_run() {
 }
 
 /// A checkpoint with these tensors and nothing in them.
-fn with_tensors(config: Map<String, Value>, tensors: impl IntoIterator<Item = (String, Vec<u64>)>) -> Checkpoint {
+pub fn with_tensors(config: Map<String, Value>, tensors: impl IntoIterator<Item = (String, Vec<u64>)>) -> Checkpoint {
     let info = |(name, shape): (String, Vec<u64>)| {
         let bytes = shape.iter().product::<u64>() * 4;
         (name.clone(), TensorInfo { name, dtype: DType::F32, shape, file: 0, offset: 0, bytes })
@@ -356,7 +356,7 @@ fn changed(file: &str, change: impl FnOnce(&mut gguf::Metadata), tensors: &[&str
     let mut checkpoint = block_on(Checkpoint::open(&files)).unwrap();
     let Metadata::Gguf(metadata) = &mut checkpoint.metadata else { panic!("{file} is no GGUF") };
     change(metadata);
-    let like = checkpoint.tensors["output_norm.weight"].clone();
+    let like = checkpoint.tensors.values().next().expect("tensors").clone();
     checkpoint.tensors.extend(tensors.iter().map(|name| ((*name).to_owned(), like.clone())));
     model_of(&checkpoint)
 }
@@ -405,6 +405,155 @@ fn keys_that_are_missing_have_llama_cpps_defaults() {
         *metadata = rest;
     };
     assert_eq!(changed("gguf-f32/model.gguf", without_base, &[]).unwrap().config().ropes[0].base, 10_000.0);
+}
+
+/// A GGUF file of the oracle without some keys of its architecture and with others, and all that is read of it.
+fn read_with(file: &str, without: &[&str], with: &[(&str, gguf::Value)]) -> millrace::Result<String> {
+    let change = |metadata: &mut gguf::Metadata| {
+        let name = metadata.str("general.architecture").expect("an architecture").to_owned();
+        let of = |key: &str| format!("{name}.{key}");
+        let mut rest = gguf::Metadata::default();
+        let kept = metadata.iter().filter(|(key, _)| !without.iter().any(|gone| of(gone) == **key));
+        kept.for_each(|(key, value)| rest.set(key, value.clone()));
+        with.iter().for_each(|(key, value)| rest.set(&of(key), value.clone()));
+        *metadata = rest;
+    };
+    changed(&format!("{file}/model.gguf"), change, &[]).map(|model| format!("{:?}", model.config()))
+}
+
+/// A file's own value of a key of its architecture.
+fn own_value(file: &str, key: &str) -> gguf::Value {
+    let files = open_path(&data("oracle").join(file).join("model.gguf")).unwrap();
+    let checkpoint = block_on(Checkpoint::open(&files)).unwrap();
+    let Metadata::Gguf(metadata) = &checkpoint.metadata else { panic!("{file} is no GGUF") };
+    let name = metadata.str("general.architecture").unwrap();
+    metadata.get(&format!("{name}.{key}")).unwrap_or_else(|| panic!("{key} of {file}")).clone()
+}
+
+/// A file without an optional key is read as with llama.cpp's default (of llama_model::load_hparams, and of each
+/// architecture's load_arch_hparams), whatever else it says.
+#[test]
+fn each_optional_key_has_llama_cpps_default() {
+    use gguf::Value as V;
+    let text = |text: &str| V::Str(text.into());
+    let yarn = || vec![("rope.scaling.type", text("yarn")), ("rope.scaling.factor", V::F32(4.0))];
+    let linear = || vec![("rope.scaling.factor", V::F32(4.0))];
+    let window = || vec![("attention.sliding_window", V::U32(8))];
+    let own = |file: &str, key: &str| own_value(file, key);
+    let rows: Vec<(&str, Vec<(&str, V)>, &str, V)> = vec![
+        // What all architectures have.
+        ("gguf-f32", vec![], "rope.freq_base", V::F32(10_000.0)),
+        ("gguf-f32", vec![], "rope.scaling.factor", V::F32(0.0)),
+        ("gguf-f32", vec![], "rope.scale_linear", V::F32(0.0)),
+        ("gguf-f32", linear(), "rope.scaling.type", text("linear")),
+        ("gguf-f32", vec![], "rope.scaling.finetuned", V::Bool(false)),
+        ("gguf-f32", yarn(), "rope.scaling.original_context_length", own("gguf-f32", "context_length")),
+        ("gguf-f32", yarn(), "rope.scaling.yarn_beta_fast", V::F32(32.0)),
+        ("gguf-f32", yarn(), "rope.scaling.yarn_beta_slow", V::F32(1.0)),
+        ("gguf-f32", yarn(), "rope.scaling.yarn_log_multiplier", V::F32(0.0)),
+        ("gguf-f32", vec![], "rope.scaling.attn_factor", V::F32(1.0)),
+        ("gguf-f32", vec![], "rope.dimension_count", V::U32(32)),
+        ("gguf-f32", vec![], "rope.dimension_count_swa", V::U32(32)),
+        ("gguf-f32", vec![], "attention.key_length", V::U32(32)),
+        ("gguf-f32", vec![], "attention.value_length", V::U32(32)),
+        ("gguf-f32", vec![], "attention.key_length_swa", V::U32(32)),
+        ("gguf-f32", vec![], "attention.value_length_swa", V::U32(32)),
+        ("gguf-f32", vec![], "attention.head_count_kv", own("gguf-f32", "attention.head_count")),
+        ("gguf-f32", vec![], "attention.causal", V::Bool(true)),
+        ("gguf-f32", vec![], "embedding_length_out", own("gguf-f32", "embedding_length")),
+        ("gguf-f32", vec![], "pooling_type", V::U32(0)),
+        ("gguf-f32", vec![], "vocab_size", own("gguf-f32", "vocab_size")),
+        ("gguf-f32", vec![], "expert_count", V::U32(0)),
+        ("gguf-f32", vec![], "expert_used_count", V::U32(0)),
+        ("gguf-f32", vec![], "expert_group_count", V::U32(0)),
+        ("gguf-f32", vec![], "expert_group_used_count", V::U32(0)),
+        ("gguf-f32", vec![], "attention.sliding_window", V::U32(0)),
+        ("gguf-f32", vec![], "attention.max_alibi_bias", V::F32(0.0)),
+        ("gguf-f32", vec![], "attention.clamp_kqv", V::F32(0.0)),
+        ("gguf-f32", vec![], "logit_scale", V::F32(0.0)),
+        ("gguf-f32", vec![], "rope.scaling.alpha", V::F32(0.0)),
+        // Each one's own.
+        ("gemma2-gguf", vec![], "attention.sliding_window", V::U32(4096)),
+        ("gemma2-gguf", vec![], "attention.sliding_window_pattern", V::U32(2)),
+        ("gemma2-gguf", vec![], "attn_logit_softcapping", V::F32(50.0)),
+        ("gemma2-gguf", vec![], "final_logit_softcapping", V::F32(30.0)),
+        ("gemma2-gguf", vec![("rope.freq_base", V::F32(5000.0))], "rope.freq_base_swa", V::F32(5000.0)),
+        ("gemma3-gguf", vec![], "attention.sliding_window", V::U32(0)),
+        ("gemma3-gguf", vec![], "attention.sliding_window_pattern", V::U32(6)),
+        ("gemma3-gguf", vec![], "rope.freq_base_swa", V::F32(10_000.0)),
+        ("gemma3-gguf", vec![], "final_logit_softcapping", V::F32(0.0)),
+        ("gemma4-gguf", vec![], "rope.freq_base_swa", V::F32(10_000.0)),
+        ("gemma4experts-gguf", vec![], "attention.shared_kv_layers", V::U32(0)),
+        ("olmo2-gguf", vec![], "attention.sliding_window", V::U32(0)),
+        ("olmo2-gguf", window(), "attention.sliding_window_pattern", V::U32(4)),
+        ("olmo3-gguf", vec![], "rope.freq_base_swa", own("olmo3-gguf", "rope.freq_base")),
+        ("exaone4-gguf", vec![], "attention.sliding_window", V::U32(0)),
+        ("exaone4-gguf", window(), "attention.sliding_window_pattern", V::U32(4)),
+        ("exaone4-gguf", window(), "rope.freq_base_swa", own("exaone4-gguf", "rope.freq_base")),
+        ("exaone4-gguf", vec![], "nextn_predict_layers", V::U32(0)),
+        ("gptoss-gguf", vec![], "attention.sliding_window_pattern", V::U32(2)),
+        ("gptoss-gguf", vec![], "rope.freq_base_swa", own("gptoss-gguf", "rope.freq_base")),
+        ("phi3-gguf", vec![], "attention.sliding_window", V::U32(0)),
+        ("lfm2-gguf", vec![], "attention.sliding_window", V::U32(0)),
+        ("lfm2moe-gguf", vec![], "leading_dense_block_count", V::U32(0)),
+        ("lfm2moe-gguf", vec![], "expert_weights_scale", V::F32(0.0)),
+        ("glm4-gguf", vec![], "nextn_predict_layers", V::U32(0)),
+        ("glm4-gguf", vec![], "rope.dimension_sections", V::Array(gguf::Array::I32(vec![0; 4]))),
+        ("ernie4_5-gguf", vec![], "rope.dimension_sections", V::Array(gguf::Array::I32(vec![0; 4]))),
+        ("granite-gguf", vec![], "residual_scale", V::F32(0.0)),
+        ("granite-gguf", vec![], "embedding_scale", V::F32(0.0)),
+        ("granite-gguf", vec![], "attention.scale", V::F32(0.0)),
+        ("granite-gguf", vec![], "rope.scaling.finetuned", V::Bool(true)),
+        ("granite-gguf", vec![], "expert_shared_feed_forward_length", V::U32(0)),
+        ("granitemoe-gguf", vec![], "rope.scaling.finetuned", V::Bool(true)),
+        ("granitemoe-gguf", vec![], "expert_shared_feed_forward_length", V::U32(0)),
+        ("granitehybrid-gguf", vec![], "logit_scale", V::F32(0.0)),
+        ("granitehybrid-gguf", vec![], "rope.scaling.finetuned", V::Bool(true)),
+        ("minicpm-gguf", vec![], "embedding_scale", V::F32(12.0)),
+        ("ministral3-gguf", vec![], "attention.temperature_scale", V::F32(0.0)),
+        ("ministral3-gguf", vec![], "rope.scaling.original_context_length", own("ministral3-gguf", "context_length")),
+        ("ministral3-gguf", vec![], "rope.scaling.yarn_beta_fast", V::F32(32.0)),
+        ("ministral3-gguf", vec![], "rope.scaling.yarn_beta_slow", V::F32(1.0)),
+        ("nemotronhmoe-gguf", vec![], "expert_weights_norm", V::Bool(false)),
+        ("nemotronhmoe-gguf", vec![], "expert_weights_scale", V::F32(0.0)),
+        ("nemotronhmoe-gguf", vec![], "moe_latent_size", V::U32(0)),
+        ("qwen35-gguf", vec![], "nextn_predict_layers", V::U32(0)),
+        ("qwen35moe-gguf", vec![], "full_attention_interval", V::U32(4)),
+        ("qwen3moe-gguf", vec![], "expert_weights_norm", V::Bool(true)),
+        ("qwen3moe-gguf", vec![("feed_forward_length", V::U32(96))], "expert_feed_forward_length", V::U32(0)),
+        ("qwen35moe-gguf", vec![("feed_forward_length", V::U32(96))], "expert_shared_feed_forward_length", V::U32(96)),
+        ("qwen3vl-gguf", vec![], "n_deepstack_layers", V::U32(0)),
+        ("stablelm-gguf", vec![], "use_parallel_residual", V::Bool(false)),
+    ];
+    let mut wrong = Vec::new();
+    for (file, beside, key, default) in rows {
+        let without = read_with(file, &[key], &beside);
+        let given = read_with(file, &[], &[beside, vec![(key, default)]].concat());
+        match (&without, &given) {
+            (Ok(a), Ok(b)) if a == b => {}
+            // Read alike, but the file's tensors are those of another value.
+            (Err(a), Err(b)) if a.message() == b.message() && a.message().starts_with("tensor ") => {}
+            (Ok(a), Ok(b)) => wrong.push(format!("{file}: {key} is missing: {a}\n  given: {b}")),
+            (a, b) => {
+                wrong.push(format!("{file}: {key} is missing: {:?}, given: {:?}", a.as_ref().err(), b.as_ref().err()))
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
+    // What is not the default is no error that is overlooked.
+    for (file, key, value) in [
+        ("gguf-f32", "attention.causal", V::Bool(false)),
+        ("gguf-f32", "embedding_length_out", V::U32(32)),
+        ("gguf-f32", "attention.max_alibi_bias", V::F32(8.0)),
+        ("gguf-f32", "expert_group_count", V::U32(4)),
+        ("gguf-f32", "attention.key_length_swa", V::U32(16)),
+        ("granitemoe-gguf", "expert_shared_feed_forward_length", V::U32(8)),
+        ("exaone4-gguf", "nextn_predict_layers", V::U32(1)),
+        ("nemotronhmoe-gguf", "moe_latent_size", V::U32(64)),
+    ] {
+        let error = read_with(file, &[], &[(key, value)]).expect_err(key);
+        assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains(key), "{file}: {error}");
+    }
 }
 
 /// Numbers of every type, and lists that say the same for each layer.
@@ -489,11 +638,44 @@ fn keys_that_tools_leave_behind_are_harmless() {
         ("lora_r", json!(16)),
         ("transformers.js_config", json!({ "dtype": "q4" })),
         ("anything", json!(null)),
+        ("mlp_only_layers", json!([])),
+        ("pruned_heads", json!({})),
+        ("add_cross_attention", json!(false)),
+        ("is_decoder", json!(false)),
+        ("is_causal", json!(true)),
+        ("use_mrope", json!(false)),
+        ("qkv_bias", json!(false)),
+        ("num_labels", json!(2)),
+        ("loss_type", json!("ForCausalLM")),
+        ("device_map", json!("auto")),
+        ("matryoshka_dimensions", json!([256, 512])),
     ] {
         with(key, value).unwrap_or_else(|e| panic!("{key}: {e}"));
     }
     for key in ["use_logn_attn", "attention_sink", "parallel_attn", "rope_ratio", "logit_cap", "value_residual"] {
         assert_eq!(with(key, json!(true)).unwrap_err().code(), "UNSUPPORTED_MODEL", "{key}");
+    }
+    // The same keys in the other position, and weights of MLX.
+    for (key, value) in [
+        ("mlp_only_layers", json!([0])),
+        ("pruned_heads", json!({ "0": [1] })),
+        ("add_cross_attention", json!(true)),
+        ("is_causal", json!(false)),
+        ("use_mrope", json!(true)),
+        ("qkv_bias", json!(true)),
+        ("quantization", json!({ "group_size": 64, "bits": 4 })),
+    ] {
+        let error = with(key, value).expect_err(key);
+        assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains(key), "{error}");
+    }
+    // Scalings that change nothing within the context, and what they leave out.
+    for scaling in [
+        json!({ "type": "dynamic", "factor": 2.0 }),
+        json!({ "type": "yarn", "factor": 4.0 }),
+        json!({ "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024 }),
+    ] {
+        let rotated = with("rope_parameters", json!(null)).and_then(|()| with("rope_scaling", scaling.clone()));
+        rotated.unwrap_or_else(|e| panic!("{scaling}: {e}"));
     }
     // Whole numbers written as floats.
     with("num_hidden_layers", json!(2.0)).expect("two layers");

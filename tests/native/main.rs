@@ -34,6 +34,7 @@ mod parity;
 mod penalties;
 mod plans;
 mod published;
+mod published_configs;
 mod quantize;
 mod quants;
 mod rooms;
