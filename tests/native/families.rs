@@ -430,6 +430,9 @@ fn own_value(file: &str, key: &str) -> gguf::Value {
     metadata.get(&format!("{name}.{key}")).unwrap_or_else(|| panic!("{key} of {file}")).clone()
 }
 
+/// A file, what it also says, and the optional key with its default.
+type Row = (&'static str, Vec<(&'static str, gguf::Value)>, &'static str, gguf::Value);
+
 /// A file without an optional key is read as with llama.cpp's default (of llama_model::load_hparams, and of each
 /// architecture's load_arch_hparams), whatever else it says.
 #[test]
@@ -440,7 +443,7 @@ fn each_optional_key_has_llama_cpps_default() {
     let linear = || vec![("rope.scaling.factor", V::F32(4.0))];
     let window = || vec![("attention.sliding_window", V::U32(8))];
     let own = |file: &str, key: &str| own_value(file, key);
-    let rows: Vec<(&str, Vec<(&str, V)>, &str, V)> = vec![
+    let rows: Vec<Row> = vec![
         // What all architectures have.
         ("gguf-f32", vec![], "rope.freq_base", V::F32(10_000.0)),
         ("gguf-f32", vec![], "rope.scaling.factor", V::F32(0.0)),
