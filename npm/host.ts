@@ -5,11 +5,12 @@ import init, * as wasm from './millrace.js';
 import { WasmControl, WasmEngine } from './millrace.js';
 import { through } from './bridge.ts';
 import { MillraceError, packError } from './errors.ts';
-import { cpuModule } from './cpu.ts';
+import { cpuModule, type HELPS } from './cpu.ts';
 import { forgetPixels, withPixels } from './pixels.ts';
 import { compileGrammar } from './grammar.ts';
 import { ofNoOrigin } from './place.ts';
 import type { EngineNews, FromWorker, ModelsCall, Request, ToWorker } from './protocol.ts';
+import { READS } from './reads.ts';
 import type { CustomFetch, EngineInfo, Progress } from './types.ts';
 
 /** What a host answers through: a Worker's own scope, or one end of a channel. */
@@ -35,15 +36,18 @@ let instance: Promise<void> | null = null;
 /** Why nothing in this thread can be trusted any more. */
 let crashed: MillraceError | null = null;
 
-/** Answers through `port` from now on. `startReads` starts a Worker that reads stored files ({@link serveReads}). */
-export function host(port: Port, startReads: () => Worker): void {
+/** Starts a Worker of the package: one that reads stored files ({@link serveReads}), or one that computes ({@link serveCpu}). */
+export type StartWorker = (name: typeof READS | typeof HELPS) => Worker;
+
+/** Answers through `port` from now on. */
+export function host(port: Port, startWorker: StartWorker): void {
   if (hosts.size === 0) {
     // A panic inside an asynchronous task rejects no promise: without this the request would stay pending for ever.
     // Only traps end the engine; an unhandled rejection of a promise of the browser's is harmless.
     self.addEventListener('error', onError);
     self.addEventListener('unhandledrejection', onRejection);
   }
-  hosts.add(new Host(port, startReads));
+  hosts.add(new Host(port, startWorker));
 }
 
 /** Has the page's log told, once where several engines share this thread. */
@@ -55,7 +59,7 @@ const onRejection = ({ reason }: PromiseRejectionEvent): void => void crashIfTra
 
 class Host {
   readonly #port: Port;
-  readonly #startReads: () => Worker;
+  readonly #startWorker: StartWorker;
   #engine: WasmEngine | null = null;
   /** Which of its plans the page has. */
   #edition: number | undefined;
@@ -73,9 +77,9 @@ class Host {
   readonly #controls = new Map<number, WasmControl>();
   readonly #pausedBefore = new Set<number>();
 
-  constructor(port: Port, startReads: () => Worker) {
+  constructor(port: Port, startWorker: StartWorker) {
     this.#port = port;
-    this.#startReads = startReads;
+    this.#startWorker = startWorker;
     port.onmessage = ({ data }) => {
       if (data.type === 'abort') this.#running.get(data.id)?.abort();
       else if (data.type === 'pause') this.#pause(data.id, data.paused);
@@ -321,8 +325,8 @@ class Host {
   async #initialise(): Promise<void> {
     if (crashed) throw crashed;
     instance ??= init({ module_or_path: wasmUrl }).then(() => {
-      wasm.readBeside(this.#startReads);
-      WasmEngine.cpuFrom(() => cpuModule(saidUrl));
+      wasm.readBeside(() => this.#startWorker(READS));
+      WasmEngine.cpuFrom(() => cpuModule(saidUrl, this.#startWorker));
       wasm.logTo(tell);
     });
     try {

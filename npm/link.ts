@@ -87,15 +87,17 @@ export class Link {
 
   #inThisThread(): { far: MessagePort; end: () => void } {
     const { port1, port2 } = new MessageChannel();
-    const startReads = (): Worker =>
-      startWorker(
-        addressOfWorker(),
-        () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace-reads' }),
-        'millrace-reads',
-      );
+    // Bundlers want each name as it stands.
+    const starts = {
+      'millrace-reads': () =>
+        new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace-reads' }),
+      'millrace-cpu': () =>
+        new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'millrace-cpu' }),
+    };
+    const start = (name: keyof typeof starts): Worker => startWorker(addressOfWorker(), starts[name], name);
     // What is sent before it is there waits in the channel.
     import('./host.js').then(
-      ({ host }) => host(port2, startReads),
+      ({ host }) => host(port2, start),
       (error) => {
         const message = `host.js could not be loaded from beside ${import.meta.url}: serve all files of the package from one folder`;
         this.close(new MillraceError('INTERNAL', message, { cause: error }));

@@ -1,7 +1,7 @@
 // A Worker that does nothing but read stored files, while the engine's own thread repacks what was read before.
 
 /** The name of a Worker that runs `serveReads`. */
-export const READS = 'millrace-reads';
+export const READS = 'millrace-reads' as const;
 
 type Asked =
   | { open: number; handle: FileSystemFileHandle; length: number }

@@ -57,19 +57,31 @@ async function modules({ profile, features }, out, env, bind) {
   for (const [name, features] of CPU) await cpu(name, features, out, env);
 }
 
-/** What computes on the CPU, twice: browsers choose by what they know. */
+/** What computes on the CPU: browsers choose by what they know, pages by whether their memory can be shared among threads. */
 const CPU = [
   ['millrace_cpu', '+simd128'],
   ['millrace_cpu_relaxed', '+simd128,+relaxed-simd'],
+  ['millrace_cpu_threads', '+simd128,+atomics,+bulk-memory'],
+  ['millrace_cpu_relaxed_threads', '+simd128,+relaxed-simd,+atomics,+bulk-memory'],
 ];
+
+/**
+ * The standard library as it is distributed was not compiled for threads, which the linker would refuse: what it has of
+ * state that threads could share is its allocator, around which the module puts a lock (crates/cpu/src/web.rs).
+ */
+const SHARED = ['--shared-memory', '--import-memory', '--max-memory=4294967296', '--no-check-features', '--export=__stack_pointer'];
 
 /** The CPU module is the same in every build: optimized for speed. It needs no glue. */
 async function cpu(name, features, out, env) {
   const cargo = env.RUSTC ? '/usr/bin/cargo' : 'cargo';
   const selected = ['--package', 'millrace-cpu', '--lib', '--target', WASM, '--profile', 'cpu'];
-  const args = ['rustc', '--quiet', '--locked', ...selected, ...shortPaths(), '--', '-C', `target-feature=${features}`];
+  const shared = features.includes('+atomics') ? SHARED.flatMap((arg) => ['-C', `link-arg=${arg}`]) : [];
+  if (shared.length > 0) selected.push('--features', 'threads');
+  const flags = ['-C', `target-feature=${features}`, ...shared];
+  const args = ['rustc', '--quiet', '--locked', ...selected, ...shortPaths(), '--', ...flags];
   await alone(async () => {
-    await run(cargo, args, { env });
+    // Quiet: each time rustc says that `atomics` is not stable.
+    await run(cargo, args, { env, quiet: true });
     copyFileSync(join(targetDir, WASM, 'cpu', 'millrace_cpu.wasm'), join(out, `${name}.wasm`));
   }, 'cpu');
 }

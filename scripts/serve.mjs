@@ -5,18 +5,27 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { Failure, root } from './lib/env.mjs';
 
+/** Headers of every response that isolate a page from others: browsers let only such pages share memory among threads. */
+export const ISOLATED = [
+  ['Cross-Origin-Opener-Policy', 'same-origin'],
+  ['Cross-Origin-Embedder-Policy', 'credentialless'],
+  ['Cross-Origin-Resource-Policy', 'same-origin'],
+];
+
 /**
  * Starts a server on localhost. Options: `port` (0: any free one), `pkg` (the package's folder, served at /pkg/), `mounts` (further
- * `{ '/prefix/': folder }`, the longest counts; `/` takes the place of the pages), `before(request, response)` (returns true where it has answered; tests use it to count and to break things).
+ * `{ '/prefix/': folder }`, the longest counts; `/` takes the place of the pages), `before(request, response)` (returns true where it has answered; tests use it to count and to break things), `isolated` (pages may
+ * share memory among threads, as the CPU's module does where it computes: docs/DEPLOY.md).
  * Resolves to `{ url, close }`; a port that is taken is a `Failure` that says what to do.
- * @param {{ port?: number, pkg?: string, mounts?: Record<string, string>, before?: (request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse) => boolean | undefined }} options
+ * @param {{ port?: number, pkg?: string, mounts?: Record<string, string>, before?: (request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse) => boolean | undefined, isolated?: boolean }} options
  */
-export async function serve({ port = 0, pkg, mounts = {}, before } = {}) {
+export async function serve({ port = 0, pkg, mounts = {}, before, isolated = false } = {}) {
   const { default: send } = await import('send');
   const folders = Object.entries({ '/pkg/': pkg, '/': join(root, 'www'), ...mounts })
     .filter(([, folder]) => folder)
     .sort(([a], [b]) => b.length - a.length);
   const server = createServer((request, response) => {
+    if (isolated) for (const [name, value] of ISOLATED) response.setHeader(name, value);
     if (before?.(request, response)) return;
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       response.writeHead(405, { Allow: 'GET, HEAD' }).end();

@@ -9,7 +9,7 @@ main(async () => {
   say('building what has changed (the first time takes some minutes)');
   const began = Date.now();
   const pkg = await build(chosenBuild('quick'));
-  const { url } = await serve({ port, pkg });
+  const { url } = await serve({ port, pkg, isolated: true });
   process.stdout.write(
     `\n  Millrace is ready: ${url} (after ${Math.round((Date.now() - began) / 1000)} s)\n\n  Ctrl-C ends it.\n`,
   );

@@ -4,6 +4,7 @@ import { join, relative } from 'node:path';
 import { build, bundlePages, chosenBuild } from './build.mjs';
 import { Failure, filesUnder, hashOf, isMain, main, root, say } from './lib/env.mjs';
 import { brotli } from './lib/size.mjs';
+import { ISOLATED } from './serve.mjs';
 
 const www = join(root, 'www');
 /** What the pages use of the package: of the scripts, what `index.js` starts, and the bindings that the bench and kernel pages import. */
@@ -16,6 +17,8 @@ const PACKAGE = [
   'millrace_grammar_bg.wasm',
   'millrace_cpu.wasm',
   'millrace_cpu_relaxed.wasm',
+  'millrace_cpu_threads.wasm',
+  'millrace_cpu_relaxed_threads.wasm',
 ];
 /** Kept as they are. */
 const PLAIN = ['icon.svg', 'icons', 'manifest.webmanifest', 'models'];
@@ -134,6 +137,7 @@ function headers(pages, hashed) {
     `  Content-Security-Policy: ${[...policy].map(([name, sources]) => [name, ...sources].join(' ')).join('; ')}`,
     '  X-Content-Type-Options: nosniff',
     '  Referrer-Policy: no-referrer',
+    ...ISOLATED.map(([name, value]) => `  ${name}: ${value}`),
     ...hashed.flatMap((name) => [`/${name}/*`, '  Cache-Control: public, max-age=31536000, immutable']),
     // Everything else is asked about each time; what has not changed is answered with 304.
     ...[

@@ -10,7 +10,8 @@ const HELP = `node bench/peers/run.mjs OPTIONS     first: npm install --prefix b
   --peer wllama --model PATH.gguf|URL                       WebGPU where it can
   --peer transformers --model FOLDER|URL --dtype q4         a folder as on Hugging Face, with onnx/model_q4.onnx; WebGPU
   --peer millrace --model PATH|URL|builtin                  the same prompt and clock with this engine
-  --device gpu|cpu (gpu)  what computes; cpu in one thread, by --peer wllama or millrace
+  --device gpu|cpu (gpu)  what computes; cpu by --peer wllama or millrace
+  --threads 1|all (1)     the CPU's: as many as this machine has processors, in a page that may share memory
   --prompt N (1024)   words of the prompt     --gen N (128)     --runs N (5)     --headed
 `;
 
@@ -19,6 +20,7 @@ const OPTIONS = {
   model: { type: 'string', default: 'builtin' },
   dtype: { type: 'string', default: 'q4' },
   device: { type: 'string', default: 'gpu' },
+  threads: { type: 'string', default: '1' },
   prompt: { type: 'string', default: '1024' },
   gen: { type: 'string', default: '128' },
   runs: { type: 'string', default: '5' },
@@ -33,6 +35,8 @@ main(async () => {
     throw new Failure(`--peer is "${given.peer}"; use wllama, transformers or millrace`);
   if (!['gpu', ...(given.peer === 'transformers' ? [] : ['cpu'])].includes(given.device))
     throw new Failure(`--device is "${given.device}"; use gpu, or cpu with --peer wllama or millrace`);
+  if (!['1', 'all'].includes(given.threads))
+    throw new Failure(`--threads is "${given.threads}"; use 1 or all`);
   for (const name of ['prompt', 'gen', 'runs'])
     if (!/^[1-9]\d{0,5}$/.test(given[name]))
       throw new Failure(`--${name} is "${given[name]}"; it must be a whole number from 1`);
@@ -42,13 +46,16 @@ main(async () => {
       'the peers are not installed: npm install --prefix bench/peers --no-package-lock --ignore-scripts',
     );
   const local = said(() => localModel(given.model));
-  const { page, model, close } = await openPage({ local, headed: given.headed, mounts: { '/peers/': modules } });
+  const isolated = given.threads === 'all';
+  const mounts = { '/peers/': modules };
+  const { page, model, close } = await openPage({ local, headed: given.headed, mounts, isolated });
   try {
     const job = {
       peer: given.peer,
       model: model ?? (given.model === 'builtin' ? '/models/box.gguf' : given.model),
       dtype: given.dtype,
       device: given.device,
+      threads: given.threads,
       // A word is a token in most vocabularies.
       prompt: Array.from(
         { length: Number(given.prompt) },
@@ -78,7 +85,7 @@ function said(work) {
 }
 
 /** In the page: per run, tokens and the time from the first to the last of them. One run before them does not count. */
-async function runInPage({ peer, model, dtype, device, prompt, gen, runs }) {
+async function runInPage({ peer, model, dtype, device, threads, prompt, gen, runs }) {
   const at = new URL(model, location.href);
   const engines = {
     async millrace() {
@@ -93,7 +100,7 @@ async function runInPage({ peer, model, dtype, device, prompt, gen, runs }) {
     async wllama() {
       const { Wllama } = await import('/peers/@wllama/wllama/esm/index.js');
       const engine = new Wllama({ default: '/peers/@wllama/wllama/esm/wasm/wllama.wasm' });
-      const choice = device === 'cpu' ? { n_gpu_layers: 0, n_threads: 1 } : { n_gpu_layers: 999 };
+      const choice = device === 'cpu' ? { n_gpu_layers: 0, n_threads: threads === '1' ? 1 : navigator.hardwareConcurrency } : { n_gpu_layers: 999 };
       await engine.loadModel([await (await fetch(at)).blob()], { n_ctx: 4096, ...choice });
       return async (arrived) => {
         let tokens = 0;

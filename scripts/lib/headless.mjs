@@ -42,9 +42,9 @@ const BLANK = '/headless';
 /**
  * Builds the package (MILLRACE_SKIP_BUILD=1: uses the existing build), serves it and opens a blank page. `local`: a
  * model file or
- * folder of this machine; `mounts`: further folders of the server. Resolves to `{ page, model, close }`; `model` is the URL of `local`, or null.
+ * folder of this machine; `mounts`: further folders of the server; `isolated`: as `serve` has it. Resolves to `{ page, model, close }`; `model` is the URL of `local`, or null.
  */
-export async function openPage({ local = null, headed = false, mounts = {} } = {}) {
+export async function openPage({ local = null, headed = false, mounts = {}, isolated = false } = {}) {
   const name = chosenBuild('release');
   const pkg = process.env.MILLRACE_SKIP_BUILD === '1' ? BUILDS[name].out : await build(name);
   const executablePath = await setupBrowser();
@@ -54,6 +54,7 @@ export async function openPage({ local = null, headed = false, mounts = {} } = {
   const only = local === null || folder ? null : [basename(local), projector].filter(Boolean).map(at);
   const server = await serve({
     pkg,
+    isolated,
     mounts: local === null ? mounts : { ...mounts, '/model/': folder ? resolve(local) : dirname(resolve(local)) },
     before(request, response) {
       const path = new URL(request.url, 'http://localhost').pathname;

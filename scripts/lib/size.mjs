@@ -8,9 +8,11 @@ const BUDGETS = [
   { files: ['millrace_bg.wasm'], most: 1_480_000 },
   // Fetched with the first constrained answer.
   { files: ['millrace_grammar_bg.wasm'], most: 130_000 },
-  // One of these two is fetched where a model runs on the CPU.
-  { files: ['millrace_cpu_relaxed.wasm'], most: 600_000 },
-  { files: ['millrace_cpu.wasm'], most: 600_000 },
+  // One of these is fetched where a model runs on the CPU.
+  ...['millrace_cpu_relaxed', 'millrace_cpu', 'millrace_cpu_relaxed_threads', 'millrace_cpu_threads'].map((name) => ({
+    files: [`${name}.wasm`],
+    most: 600_000,
+  })),
   { files: ['index.js', 'worker.js'], most: 60_000 },
 ];
 

@@ -248,6 +248,13 @@ const NONE: f64 = u32::MAX as f64;
 /// The most time between two yields to the event loop, ms; a submission in progress is not interrupted.
 const TURN_MS: f64 = 12.0;
 
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // Without it the helpers would stay until the engine's Worker ends.
+        let _ = self.call("end", &[]);
+    }
+}
+
 impl Machine {
     /// Bytes of the largest buffer.
     pub(super) const LARGEST: u64 = (1 << 31) - (1 << 16);
@@ -265,7 +272,9 @@ impl Machine {
 
     pub(super) fn name(&self) -> String {
         let relaxed = self.call("relaxed", &[]).is_ok_and(|relaxed| relaxed != 0.0);
-        format!("CPU ({}, 1 thread)", if relaxed { "relaxed SIMD" } else { "SIMD" })
+        let threads = self.call("threads", &[]).unwrap_or(1.0);
+        let simd = if relaxed { "relaxed SIMD" } else { "SIMD" };
+        format!("CPU ({simd}, {threads} thread{})", if threads == 1.0 { "" } else { "s" })
     }
 
     pub(super) fn buffer(&self, bytes: u64) -> Option<u32> {

@@ -80,6 +80,37 @@ test('without relaxed SIMD another module is taken, of the same answers', async 
   expect(relaxed.adapter.instead).toBeUndefined();
 });
 
+test('a page that may share memory computes with several threads, the same, and ends them', async ({ page, site }) => {
+  await openBlank(page, site);
+  const alone = await answer(page, 'cpu', BOX);
+  expect(alone.adapter.name).toBe('CPU (relaxed SIMD, 1 thread)');
+  site.isolated = true;
+  await openBlank(page, site);
+  expect(await page.evaluate(() => crossOriginIsolated)).toBe(true);
+  const processors = await page.evaluate(() => navigator.hardwareConcurrency);
+  test.skip(processors < 2, 'one processor');
+  const together = await answer(page, 'cpu', BOX);
+  const threads = Number(/^CPU \(relaxed SIMD, (\d+) threads\)$/.exec(together.adapter.name)?.[1]);
+  expect(threads).toBeGreaterThan(1);
+  expect(threads).toBeLessThanOrEqual(processors);
+  expect(together.tokens).toEqual(alone.tokens);
+  // Two engines at once, and the Workers of both end with them.
+  const workers = () => page.workers().length;
+  const [one, two] = await Promise.all([answer(page, 'cpu', BOX), answer(page, 'cpu', BOX)]);
+  expect([one.tokens, two.tokens]).toEqual([alone.tokens, alone.tokens]);
+  await expect.poll(workers).toBe(0);
+  expect(site.hits).toContain('/pkg/millrace_cpu_relaxed_threads.wasm');
+});
+
+test('helpers that cannot start are done without', async ({ page, site }) => {
+  site.isolated = true;
+  inWorker(site, "globalThis.Worker = class { constructor() { throw new Error('no Workers here'); } }");
+  await openBlank(page, site);
+  const { adapter, tokens } = await answer(page, 'cpu');
+  expect(adapter.name).toBe('CPU (relaxed SIMD, 1 thread)');
+  expect(tokens).toHaveLength(24);
+});
+
 test('a module that is not served says what to do, and is asked for again', async ({ blank, site }) => {
   site.routes.set('/pkg/millrace_cpu_relaxed.wasm', (_, response) => void response.writeHead(404).end());
   const load = () => blank.evaluate((model) => failure(Engine.load({ model, device: 'cpu' })), TINY);

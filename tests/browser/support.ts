@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test as base, expect, type Page } from '@playwright/test';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
 import { root } from '../../scripts/lib/env.mjs';
-import { serve } from '../../scripts/serve.mjs';
+import { ISOLATED, serve } from '../../scripts/serve.mjs';
 import type * as Millrace from '../../npm/index.ts';
 
 export { expect, root, type Page };
@@ -25,6 +25,8 @@ export interface Site {
   url: string;
   /** The default device of loads in the pages of `blank` and similar fixtures. */
   device: Millrace.Device;
+  /** Whether responses isolate the page, so that it may share memory among threads; not, when a test begins. */
+  isolated: boolean;
   /** Requested paths, in order. */
   hits: string[];
   /** Paths that a test answers itself. */
@@ -68,13 +70,14 @@ export const test = base.extend<
   device: ['gpu', { option: true, scope: 'worker' }],
   site: [
     async ({ device }, use) => {
-      const site: Site = { url: '', device, hits: [], routes: new Map() };
+      const site: Site = { url: '', device, isolated: false, hits: [], routes: new Map() };
       const server = await serve({
         pkg: BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out,
         mounts: { '/data/': join(root, 'tests', 'data') },
         before(request: IncomingMessage, response: ServerResponse) {
           const path = new URL(request.url ?? '/', 'http://localhost').pathname;
           site.hits.push(path);
+          if (site.isolated) for (const [name, value] of ISOLATED) response.setHeader(name!, value!);
           const route = site.routes.get(path);
           if (route) route(request, response);
           else if (path === '/blank') response.writeHead(200, { 'Content-Type': 'text/html' }).end(BLANK);
@@ -89,6 +92,7 @@ export const test = base.extend<
   ],
   fresh: [
     async ({ site }, use) => {
+      site.isolated = false;
       site.hits.length = 0;
       site.routes.clear();
       await use();

@@ -163,7 +163,7 @@ pub fn many(call: &Call) {
         let (keys, values, qkv) = (&all_keys[..], &all_values[..], &qkv[..]);
         let shared = Shared::new(&mut made);
         let each = (h / g) * e;
-        parallel(rows, rows * each * keys.len() / e.max(1) * 2, &|part| {
+        parallel(rows, 1, rows * each * keys.len() / e.max(1) * 2, &|part| {
             let out = shared.part(part.start * each..part.end * each);
             let mut scores = Vec::new();
             for (t, out) in part.zip(out.chunks_exact_mut(each)) {

@@ -3,7 +3,13 @@
 //! SIMD, the rest are the kernels' twins (crates/twins).
 
 mod attention;
+pub mod int8;
 mod parallel;
+#[cfg(any(not(target_arch = "wasm32"), feature = "threads"))]
+mod pool;
+#[cfg(all(target_arch = "wasm32", not(feature = "threads")))]
+#[path = "one_thread.rs"]
+mod pool;
 mod products;
 mod program;
 mod rows;
@@ -63,9 +69,9 @@ impl Machine {
         let simd = match () {
             () if cfg!(target_feature = "relaxed-simd") => "relaxed SIMD",
             () if cfg!(target_arch = "wasm32") => "SIMD",
-            () => std::env::consts::ARCH,
+            () => int8::Level::best().name(),
         };
-        let threads = parallel::threads();
+        let threads = pool::threads();
         format!("CPU ({simd}, {threads} thread{})", if threads == 1 { "" } else { "s" })
     }
 

@@ -1,6 +1,8 @@
-//! Work that is done in parts, each by a thread where there are threads.
+//! Work that is done in parts, by several threads where there are some.
 
 use std::ops::Range;
+
+use crate::pool;
 
 /// Floats whose parts are written by different threads.
 pub struct Shared {
@@ -21,47 +23,28 @@ impl Shared {
     #[allow(clippy::mut_from_ref, reason = "parts do not overlap")]
     pub fn part(&self, part: Range<usize>) -> &mut [f32] {
         assert!(part.start <= part.end && part.end <= self.length, "a part beyond the end");
-        // SAFETY: it lies within the slice, and nobody else has it.
+        // SAFETY: it lies within the slice, and no other part overlaps it.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(part.start), part.len()) }
     }
 }
 
-/// Products of numbers that are worth a thread.
-#[cfg(not(target_arch = "wasm32"))]
-const LEAST: usize = 2_000_000;
+/// Does a part of the whole.
+pub type Work<'a> = dyn Fn(Range<usize>) + Sync + 'a;
 
-/// Threads that there are processors for.
-#[cfg(not(target_arch = "wasm32"))]
-pub fn threads() -> usize {
-    use std::sync::OnceLock;
-    static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
-}
+/// Multiplications that are worth a part of their own: some microseconds.
+const LEAST: usize = 60_000;
+/// Parts for each thread: a thread that the system has interrupted holds up one part, not its whole share.
+const PARTS: usize = 4;
 
-/// Threads: the one that the module runs in.
-#[cfg(target_arch = "wasm32")]
-pub fn threads() -> usize {
-    1
-}
-
-/// Has `0..n` be done in parts that together are the whole. `cost`: products of numbers in all.
-pub fn parallel(n: usize, cost: usize, work: &(dyn Fn(Range<usize>) + Sync)) {
-    #[cfg(not(target_arch = "wasm32"))]
-    {
-        let parts = threads().min(cost / LEAST).min(n);
-        if parts > 1 {
-            let part = |i: usize| i * n / parts..(i + 1) * n / parts;
-            std::thread::scope(|scope| {
-                for i in 1..parts {
-                    scope.spawn(move || work(part(i)));
-                }
-                work(part(0));
-            });
-            return;
-        }
+/// Has `0..n` be done in parts that together are the whole. Parts begin at multiples of `grain`. `cost`: multiplications
+/// in all.
+pub fn parallel(n: usize, grain: usize, cost: usize, work: &Work) {
+    let threads = pool::threads();
+    let parts = (cost / LEAST).min(threads * PARTS);
+    let part = n.div_ceil(parts.max(1)).next_multiple_of(grain);
+    if threads < 2 || part >= n || !pool::run(n, part, work) {
+        work(0..n);
     }
-    let _ = cost;
-    work(0..n);
 }
 
 #[cfg(test)]
@@ -70,11 +53,48 @@ mod tests {
 
     #[test]
     fn parts_are_the_whole() {
-        for n in 0..20 {
-            let mut times = vec![0.0; n];
-            let shared = Shared::new(&mut times);
-            parallel(n, usize::MAX, &|part| shared.part(part).iter_mut().for_each(|times| *times += 1.0));
-            assert_eq!(times, vec![1.0; n]);
+        for n in 0..100 {
+            for grain in [1, 4, 7] {
+                let mut times = vec![0.0; n];
+                let shared = Shared::new(&mut times);
+                parallel(n, grain, usize::MAX, &|part| {
+                    assert!(part.start.is_multiple_of(grain));
+                    shared.part(part).iter_mut().for_each(|times| *times += 1.0);
+                });
+                assert_eq!(times, vec![1.0; n]);
+            }
         }
+    }
+
+    #[test]
+    fn callers_at_the_same_time_get_what_is_theirs() {
+        std::thread::scope(|scope| {
+            for caller in 0..4 {
+                scope.spawn(move || {
+                    for _ in 0..2000 {
+                        let mut made = [0.0; 64];
+                        let shared = Shared::new(&mut made);
+                        parallel(64, 1, usize::MAX, &|part| {
+                            let start = part.start;
+                            for (i, made) in shared.part(part).iter_mut().enumerate() {
+                                *made = (caller * 100 + start + i) as f32;
+                            }
+                        });
+                        assert!(made.iter().enumerate().all(|(i, made)| *made == (caller * 100 + i) as f32));
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_part_that_panics_is_the_callers_panic() {
+        for _ in 0..50 {
+            let ran = std::panic::catch_unwind(|| {
+                parallel(64, 1, usize::MAX, &|part| assert!(!part.contains(&40), "planted"));
+            });
+            assert!(ran.is_err());
+        }
+        parallel(64, 1, usize::MAX, &|_| {});
     }
 }

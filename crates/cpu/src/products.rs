@@ -1,13 +1,12 @@
 //! Products of matrices with rows of activations.
 
-use std::ops::Range;
-
 use millrace_twins::Call;
 
+use crate::int8::{self, Int8, Level, Matrix};
 use crate::parallel::{Shared, parallel};
 use crate::rows::{activation, blocks_of, write_row};
-use crate::simd::{Bytes, Floats, Ints, dot};
-use crate::weights::{self, BLOCK, Quantized, Scales, halves_apart, of_type};
+use crate::simd::dot;
+use crate::weights::{self, BLOCK};
 
 /// Rows of activations as the `act` axis has them.
 pub enum Acts {
@@ -15,50 +14,16 @@ pub enum Acts {
     Int8(Int8),
 }
 
-/// Rows of int8 activations.
-#[derive(Default)]
-pub struct Int8 {
-    rows: usize,
-    /// Eight words a block.
-    ints: Vec<u32>,
-    /// A scale a block.
-    scales: Vec<f32>,
-    /// The sum of the block's values: of its first half alone where the weights' halves differ.
-    sums: Vec<f32>,
-    /// Of its second half.
-    second: Vec<f32>,
-}
-
-impl Int8 {
-    /// Takes one more row of blocks: eight words each, and (scale, scale * sum).
-    fn push(&mut self, ints: &[u32], scales: &[[f32; 2]], halves: bool) {
-        self.rows += 1;
-        self.ints.extend_from_slice(ints);
-        self.scales.extend(scales.iter().map(|s| s[0]));
-        if !halves {
-            self.sums.extend(scales.iter().map(|s| s[1]));
-            return;
-        }
-        for (words, [scale, all]) in ints.as_chunks::<8>().0.iter().zip(scales) {
-            let ones = Bytes::of([0x0101_0101; 4]);
-            let first =
-                words.first_chunk().map_or(0, |words| Ints::zero().add_products(Bytes::load(words), ones).sum());
-            let first = scale * first as f32;
-            self.sums.push(first);
-            self.second.push(all - first);
+impl Acts {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Floats(x) => x.len(),
+            Self::Int8(x) => x.rows,
         }
     }
 }
 
-/// A matrix in a call's buffers.
-struct Matrix<'a> {
-    weight: &'a str,
-    wq: &'a [u32],
-    ws: &'a [u32],
-    kb: usize,
-}
-
-/// The products of `n` rows of the call's matrix from row `row0` on: row by row, one for each row of activations.
+/// The products of `n` rows of the call's matrix from row `row0` on, for each row of activations one after the other.
 pub fn products(call: &Call, row0: usize, n: usize, acts: &Acts) -> Vec<f32> {
     let wq = call.read("wq");
     let ws = call.variant.binds("ws").then(|| call.read("ws"));
@@ -68,133 +33,21 @@ pub fn products(call: &Call, row0: usize, n: usize, acts: &Acts) -> Vec<f32> {
         ws: ws.as_ref().map_or(&[], |ws| ws.as_slice()),
         kb: call.usize("KB"),
     };
-    let rows = match acts {
-        Acts::Floats(x) => x.len(),
-        Acts::Int8(x) => x.rows,
-    };
-    let mut out = vec![0.0; n * rows];
-    let shared = Shared::new(&mut out);
-    parallel(n, n * rows * matrix.kb * BLOCK, &|part: Range<usize>| {
-        let out = shared.part(part.start * rows..part.end * rows);
-        let part = row0 + part.start..row0 + part.end;
-        match acts {
-            Acts::Floats(x) => float_rows(&matrix, part, x, out),
-            Acts::Int8(x) => of_type!(matrix.weight, Kind => int8_rows::<Kind>(&matrix, part, x, out))
-                .unwrap_or_else(|| panic!("weights of type {} do not meet int8", matrix.weight)),
-        }
-    });
-    out
-}
-
-fn float_rows(matrix: &Matrix, part: Range<usize>, x: &[Vec<f32>], out: &mut [f32]) {
-    let mut row = Vec::new();
-    for (n, out) in part.zip(out.chunks_exact_mut(x.len().max(1))) {
-        weights::floats(matrix.weight, matrix.wq, matrix.ws, n, matrix.kb, &mut row);
-        out.iter_mut().zip(x).for_each(|(out, x)| *out = dot(&row, x));
-    }
-}
-
-/// Rows of activations for which it pays to unpack a row of weights beforehand.
-const MANY: usize = 5;
-
-fn int8_rows<W: Quantized>(matrix: &Matrix, part: Range<usize>, x: &Int8, out: &mut [f32]) {
-    let mut scales = [Scales::default(), Scales::default()];
-    let mut unpacked = [Vec::new(), Vec::new()];
-    let mut n = part.start;
-    while n < part.end {
-        let at = (n - part.start) * x.rows;
-        let pair = part.end - n > 1;
-        for r in 0..1 + usize::from(pair) {
-            W::row(matrix.ws, (n + r) * matrix.kb, matrix.kb, &mut scales[r]);
-            if x.rows >= MANY {
-                unpacked[r].clear();
-                unpacked[r].extend((0..matrix.kb).map(|b| W::numbers(matrix.wq, matrix.ws, (n + r) * matrix.kb + b)));
-            }
-        }
-        let row = |r: usize, b: usize| W::numbers(matrix.wq, matrix.ws, (n + r) * matrix.kb + b);
-        let ready = |r: usize, b: usize| unpacked[r][b];
-        let all = &mut out[at..at + x.rows * (1 + usize::from(pair))];
-        match (pair, x.rows >= MANY) {
-            (true, false) => tiles::<W, 2, 1>(matrix.kb, &scales, 0, x, all, &row),
-            (false, false) => tiles::<W, 1, 1>(matrix.kb, &scales, 0, x, all, &row),
-            (true, true) => tiles::<W, 2, 4>(matrix.kb, &scales, 0, x, all, &ready),
-            (false, true) => tiles::<W, 1, 4>(matrix.kb, &scales, 0, x, all, &ready),
-        }
-        n += 1 + usize::from(pair);
-    }
-}
-
-/// R rows of weights with all rows of activations from `t` on, T at a time while there are as many.
-#[inline(always)]
-fn tiles<W: Quantized, const R: usize, const T: usize>(
-    kb: usize,
-    scales: &[Scales; 2],
-    mut t: usize,
-    x: &Int8,
-    out: &mut [f32],
-    numbers: &impl Fn(usize, usize) -> [Bytes; 2],
-) {
-    while t + T <= x.rows {
-        tile::<W, R, T>(kb, scales, t, x, out, numbers);
-        t += T;
-    }
-    while t < x.rows {
-        tile::<W, R, 1>(kb, scales, t, x, out, numbers);
-        t += 1;
-    }
-}
-
-#[inline(always)]
-fn tile<W: Quantized, const R: usize, const T: usize>(
-    kb: usize,
-    scales: &[Scales; 2],
-    t0: usize,
-    x: &Int8,
-    out: &mut [f32],
-    numbers: &impl Fn(usize, usize) -> [Bytes; 2],
-) {
-    let ints: [&[[u32; 4]]; T] =
-        std::array::from_fn(|t| &x.ints[(t0 + t) * kb * 8..][..kb * 8].as_chunks::<4>().0[..2 * kb]);
-    let of: [&[f32]; T] = std::array::from_fn(|t| &x.scales[(t0 + t) * kb..][..kb]);
-    let first: [&[f32]; R] = std::array::from_fn(|r| &scales[r].scale[..kb]);
-    let second: [&[f32]; R] = std::array::from_fn(|r| &scales[r].second[..kb]);
-    let mut sums = [[Floats::splat(0.0); T]; R];
-    for b in 0..kb {
-        let w: [[Bytes; 2]; R] = std::array::from_fn(|r| numbers(r, b));
-        for t in 0..T {
-            let (low, high) = (Bytes::load(&ints[t][2 * b]), Bytes::load(&ints[t][2 * b + 1]));
-            for r in 0..R {
-                let product = |sum: Ints, x: Bytes, w: Bytes| {
-                    if W::SIGNED { sum.add_signed(x, w) } else { sum.add_products(x, w) }
-                };
-                let part = product(Ints::zero(), low, w[r][0]);
-                if W::HALVES {
-                    let rest = product(Ints::zero(), high, w[r][1]);
-                    let both = part
-                        .floats()
-                        .mul(Floats::splat(first[r][b] * of[t][b]))
-                        .add(rest.floats().mul(Floats::splat(second[r][b] * of[t][b])));
-                    sums[r][t] = sums[r][t].add(both);
-                } else {
-                    let part = product(part, high, w[r][1]);
-                    sums[r][t] = sums[r][t].add(part.floats().mul(Floats::splat(first[r][b] * of[t][b])));
+    let mut out = vec![0.0; n * acts.rows()];
+    match acts {
+        Acts::Int8(x) => int8::products(Level::best(), matrix, row0, n, x, &mut out),
+        Acts::Floats(x) => {
+            let shared = Shared::new(&mut out);
+            parallel(n, 1, n * x.len() * matrix.kb * BLOCK, &|part| {
+                let mut row = Vec::new();
+                for i in part {
+                    weights::floats(matrix.weight, matrix.wq, matrix.ws, row0 + i, matrix.kb, &mut row);
+                    x.iter().enumerate().for_each(|(t, x)| shared.part(t * n + i..t * n + i + 1)[0] = dot(&row, x));
                 }
-            }
+            });
         }
     }
-    for r in 0..R {
-        for t in 0..T {
-            let row = (t0 + t) * kb..(t0 + t + 1) * kb;
-            let mut sum = sums[r][t].sum();
-            if W::LEAST {
-                sum -= dot(&scales[r].least, &x.sums[row.clone()]);
-            }
-            if W::HALVES {
-                sum -= dot(&scales[r].second_least, &x.second[row]);
-            }
-            out[r * x.rows + t0 + t] = sum;
-        }
-    }
+    out
 }
 
 /// The rows of the activations that the call reads.
@@ -203,7 +56,7 @@ fn activations(call: &Call, rows: impl Iterator<Item = usize>) -> Acts {
     if call.axis("act") == "q8" {
         let (xq, xs) = (call.read("xq"), call.view::<[f32; 2]>("xs"));
         let mut x = Int8::default();
-        rows.for_each(|t| x.push(&xq[t * kb * 8..][..kb * 8], &xs[t * kb..][..kb], halves_apart(call.axis("weight"))));
+        rows.for_each(|t| x.push(&xq[t * kb * 8..][..kb * 8], xs[t * kb..][..kb].iter().map(|scale| scale[0])));
         return Acts::Int8(x);
     }
     let x = call.view::<f32>("x");
@@ -217,7 +70,7 @@ fn one(call: &Call, row: Vec<f32>) -> Acts {
     }
     let (ints, scales) = blocks_of(&row);
     let mut x = Int8::default();
-    x.push(&ints, &scales, halves_apart(call.axis("weight")));
+    x.push(&ints, scales.iter().map(|scale| scale[0]));
     Acts::Int8(x)
 }
 
@@ -237,10 +90,9 @@ pub fn matmul(call: &Call) {
     let bias = (call.variant.binds("bias") && call.u32("BIAS") == 1).then(|| call.view::<f32>("bias"));
     let add = call.u32("ADD") == 1;
     let mut y = call.view_mut::<f32>("y");
-    for (n, made) in made.chunks_exact(rows).enumerate() {
-        let bias = bias.as_ref().map_or(0.0, |bias| bias[row0 + n]);
-        for (t, v) in made.iter().enumerate() {
-            let y = &mut y[t * stride + row0 + n];
+    for (t, made) in made.chunks_exact(n).enumerate() {
+        for (i, (y, v)) in y[t * stride + row0..][..n].iter_mut().zip(made).enumerate() {
+            let bias = bias.as_ref().map_or(0.0, |bias| bias[row0 + i]);
             *y = capped(v + bias + if add { *y } else { 0.0 }, cap);
         }
     }
@@ -251,7 +103,7 @@ fn normed(call: &Call) -> (Acts, f32) {
     let (d, kb, eps) = (call.usize("D"), call.usize("KB"), call.f32("EPS"));
     let nw = call.view::<f32>("nw");
     let factor_of = |row: &[f32]| (dot(row, row) / d as f32 + eps).sqrt().recip();
-    let mut h = call.view::<f32>("h").to_vec();
+    let mut h = call.view::<f32>("h")[..kb * BLOCK].to_vec();
     if call.u32("POST") == 1 {
         let block = call.view::<f32>("block");
         let factor = factor_of(&block[..d]);
@@ -284,7 +136,6 @@ pub fn norm_gated(call: &Call) {
     let (x, factor) = normed(call);
     let gated = call.u32("GATED") == 1;
     let made = products(call, 0, if gated { 2 * f } else { f }, &x);
-    let act = activation(call);
     let beside = call.axis("out") == "f32" && call.u32("BESIDE") == 1;
     let beside = beside.then(|| (call.view::<f32>("beside"), call.view::<f32>("nw")[2 * call.usize("D")] as usize));
     let up = |i: usize| match &beside {
@@ -292,7 +143,9 @@ pub fn norm_gated(call: &Call) {
         None if gated => made[f + i] * factor,
         None => 1.0,
     };
-    let row = (0..f).map(|i| act(made[i] * factor) * up(i)).collect();
+    let mut row: Vec<f32> = made[..f].iter().map(|v| v * factor).collect();
+    activation(call).apply(&mut row);
+    row.iter_mut().enumerate().for_each(|(i, v)| *v *= up(i));
     write_row(call, f.div_ceil(BLOCK), 0, row);
 }
 
@@ -315,8 +168,11 @@ pub fn experts_gated(call: &Call) {
         let x = activations(call, t..t + 1);
         for (slot, e, _) in chosen(call, t) {
             let made = products(call, e * n, n, &x);
-            let up = |i: usize| if gated { made[f + i] } else { 1.0 };
-            write_row(call, f.div_ceil(BLOCK), slot, (0..f).map(|i| act(made[i]) * up(i)).collect());
+            let (row, up) = made.split_at(f);
+            let mut row = row.to_vec();
+            act.apply(&mut row);
+            row.iter_mut().zip(up).for_each(|(v, up)| *v *= up);
+            write_row(call, f.div_ceil(BLOCK), slot, row);
         }
     }
 }
@@ -355,12 +211,14 @@ pub fn experts_matmul(call: &Call) {
         }
         let x = activations(call, slots().map(|slot| if of_slots { slot } else { slot / used }));
         let made = products(call, (expert - first) as usize * n, n, &x);
-        for (i, sums) in made.chunks_exact(count as usize).enumerate() {
-            let bias = bias
-                .as_ref()
-                .map_or(0.0, |bias| bias[expert as usize * each + i % each + i / each * call.usize("UP_AT")]);
-            let to = if interleaved { i % 2 * (n / 2) + i / 2 } else { i };
-            sums.iter().zip(slots()).for_each(|(sum, slot)| y[slot * stride + to] = sum + bias);
+        for (made, slot) in made.chunks_exact(n).zip(slots()) {
+            for (i, sum) in made.iter().enumerate() {
+                let bias = bias
+                    .as_ref()
+                    .map_or(0.0, |bias| bias[expert as usize * each + i % each + i / each * call.usize("UP_AT")]);
+                let to = if interleaved { i % 2 * (n / 2) + i / 2 } else { i };
+                y[slot * stride + to] = sum + bias;
+            }
         }
     }
 }

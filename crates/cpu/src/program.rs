@@ -74,8 +74,9 @@ impl Program {
         let call = Call { variant, overrides: &overrides, grid, buffers: &buffers };
         // What few models have is left to the twins.
         let is = |name: &str, value: f64| self.overrides.iter().any(|o| o.0 == name && o.1 == value);
-        // So are steps of several rows, which cost as much as their rows here.
-        let of_rows = is("EACH", 1.0) || self.overrides.iter().any(|o| o.0 == "ROOM" && o.1 > 0.0);
+        // So are steps of several rows, which cost as much as their rows here (`activate` has the slots of a row so named).
+        let each = self.kernel != "activate" && is("EACH", 1.0);
+        let of_rows = each || self.overrides.iter().any(|o| o.0 == "ROOM" && o.1 > 0.0);
         let rare = of_rows
             || is("SINKS", 1.0)
             || is("ACT", 3.0)

@@ -64,3 +64,75 @@ extern "C" fn run(words: u32) {
         module.given = given;
     });
 }
+
+/// The end of a new stack of `bytes` bytes, for a thread that helps.
+#[cfg(feature = "threads")]
+#[unsafe(no_mangle)]
+extern "C" fn stack(bytes: u32) -> *mut u128 {
+    let words = bytes as usize / size_of::<u128>();
+    let stack: &'static mut [u128] = Box::leak(vec![0u128; words].into_boxed_slice());
+    stack.as_mut_ptr_range().end
+}
+
+/// How threads that share the memory help: see `pool.rs`.
+#[cfg(feature = "threads")]
+mod helpers {
+    use crate::pool::web;
+
+    #[unsafe(no_mangle)]
+    extern "C" fn joined() -> *const u32 {
+        web::joined()
+    }
+    #[unsafe(no_mangle)]
+    extern "C" fn slept() {
+        web::slept();
+    }
+    #[unsafe(no_mangle)]
+    extern "C" fn help(seen: u32) -> u32 {
+        web::help(seen)
+    }
+    #[unsafe(no_mangle)]
+    extern "C" fn failed() {
+        web::failed();
+    }
+}
+
+/// The standard library's allocator, one thread at a time: that of the standard library as it is distributed knows of no
+/// other threads.
+#[cfg(feature = "threads")]
+mod allocator {
+    use std::alloc::{GlobalAlloc, Layout, System};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    struct Locked(AtomicBool);
+
+    #[global_allocator]
+    static ALLOCATOR: Locked = Locked(AtomicBool::new(false));
+
+    impl Locked {
+        fn alone<T>(&self, work: impl FnOnce() -> T) -> T {
+            while self.0.swap(true, Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+            let made = work();
+            self.0.store(false, Ordering::Release);
+            made
+        }
+    }
+
+    // SAFETY: all is passed on to the system's allocator as it came.
+    unsafe impl GlobalAlloc for Locked {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            self.alone(|| unsafe { System.alloc(layout) })
+        }
+        unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+            self.alone(|| unsafe { System.alloc_zeroed(layout) })
+        }
+        unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+            self.alone(|| unsafe { System.dealloc(at, layout) });
+        }
+        unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+            self.alone(|| unsafe { System.realloc(at, layout, size) })
+        }
+    }
+}

@@ -1,5 +1,9 @@
-//! Sixteen bytes, four integers and four floats at a time, in the few ways that products need.
+//! Sixteen bytes, four integers and four floats at a time, in the few ways that products need; and more at a time where
+//! the processor can (`unit`).
 
+#[cfg(target_arch = "x86_64")]
+pub mod avx;
+pub mod unit;
 #[cfg(target_arch = "wasm32")]
 mod wasm;
 #[cfg(target_arch = "wasm32")]
@@ -37,11 +41,15 @@ pub fn add_scaled(sums: &mut [f32], row: &[f32], factor: f32) {
     sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += factor * x);
 }
 
+/// 1.5 * 2^23: added to a number below 2^22 it leaves no bits for a fraction. Rounding is to the nearest, even where it is
+/// half-way, as an instruction that not all processors have does it.
+pub const WHOLES: f32 = 12_582_912.0;
+
 /// e to the power of x, to a few units in the last place, of x between -87 and 88; beyond as at these.
 pub fn exp(x: f32) -> f32 {
     // 2^n * e^r with |r| at most ln 2 / 2, and a polynomial of e^r.
     let x = x.clamp(-87.0, 88.0);
-    let n = (x * std::f32::consts::LOG2_E).round_ties_even();
+    let n = (x * std::f32::consts::LOG2_E + WHOLES) - WHOLES;
     let r = (x - n * 0.693_359_4) - n * -2.121_944_4e-4;
     let p =
         ((((1.987_569_1e-4 * r + 1.398_2e-3) * r + 8.333_452e-3) * r + 4.166_579_6e-2) * r + 0.166_666_66) * r + 0.5;

@@ -19,6 +19,28 @@ impl Bytes {
     pub fn of(words: [u32; 4]) -> Self {
         Self(std::array::from_fn(|i| words[i / 4].to_le_bytes()[i % 4]))
     }
+    /// The word in each lane: of each of its halves what the lane's mask leaves, times the lane's factor. A factor of 1
+    /// has a second bit that moves all that its mask leaves out of the half: multiplication by powers of two in all
+    /// lanes would be compiled to shifts, one lane at a time where a processor cannot shift each by its own count.
+    #[inline(always)]
+    pub fn spread(word: u32, lanes: [[u16; 2]; 4]) -> Self {
+        Self::of(lanes.map(|[mask, factor]| {
+            let half = |half: u32| u32::from((half as u16 & mask).wrapping_mul(factor));
+            half(word) | half(word >> 16) << 16
+        }))
+    }
+    /// Halves of lanes, shifted to the right.
+    #[inline(always)]
+    pub fn down<const N: u32>(self) -> Self {
+        Self(std::array::from_fn(|i| {
+            let half = u16::from_le_bytes([self.0[i & !1], self.0[i | 1]]) >> N;
+            half.to_le_bytes()[i % 2]
+        }))
+    }
+    #[inline(always)]
+    pub fn words(self) -> [u32; 4] {
+        std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|j| self.0[4 * i + j])))
+    }
     #[inline(always)]
     pub fn and(self, byte: u8) -> Self {
         Self(self.0.map(|b| b & byte))
@@ -65,6 +87,29 @@ impl Ints {
         }))
     }
     #[inline(always)]
+    pub fn splat(x: i32) -> Self {
+        Self([x; 4])
+    }
+    #[inline(always)]
+    pub fn load(words: &[u32; 4]) -> Self {
+        Self(words.map(|word| word as i32))
+    }
+    #[inline(always)]
+    pub fn add(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] + other.0[i]))
+    }
+    /// Adds to each lane the products of its four signed bytes with four below 128.
+    #[inline(always)]
+    pub fn add_fours(self, signed: Self, small: Self) -> Self {
+        let bytes = |ints: Self| Bytes::of(ints.0.map(|int| int as u32));
+        self.add_products(bytes(signed), bytes(small))
+    }
+    /// Unsigned bytes as twice a number below 128, and 0 or 1.
+    #[inline(always)]
+    pub fn split(self) -> [Self; 2] {
+        [Self(self.0.map(|int| int >> 1 & 0x7f7f_7f7f)), Self(self.0.map(|int| int & 0x0101_0101))]
+    }
+    #[inline(always)]
     pub fn floats(self) -> Floats {
         Floats(self.0.map(|i| i as f32))
     }
@@ -78,6 +123,10 @@ impl Floats {
     #[inline(always)]
     pub fn load(four: &[f32; 4]) -> Self {
         Self(*four)
+    }
+    #[inline(always)]
+    pub fn store(self, to: &mut [f32; 4]) {
+        *to = self.0;
     }
     #[inline(always)]
     pub fn splat(x: f32) -> Self {
