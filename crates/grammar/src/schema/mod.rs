@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result, Warning};
 use crate::hash::Map;
 use crate::regex;
 use document::Document;
-pub(crate) use flat::{ANY, Flat, LangId, Layer, LayerId, NONE, SchemaId, Types};
+pub(crate) use flat::{ANY, Contains, Flat, LangId, Layer, LayerId, NONE, SchemaId, Types};
 pub(crate) use unique::Choices;
 
 #[derive(Debug, Clone)]
@@ -172,7 +172,7 @@ impl<'a> Schemas<'a> {
     }
 
     /// Everything but the schema.
-    fn not(&mut self, id: SchemaId) -> SchemaId {
+    pub fn not(&mut self, id: SchemaId) -> SchemaId {
         match (id, &self.nodes[id as usize]) {
             (ANY, _) => NONE,
             (NONE, _) => ANY,
