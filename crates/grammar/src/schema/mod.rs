@@ -101,6 +101,11 @@ impl<'a> Schemas<'a> {
         self.intern(value, self.document_of(parent))
     }
 
+    /// Whether 1.0 is no integer, as drafts 3 and 4 have it.
+    pub fn integers_are_plain(&self) -> bool {
+        self.documents.iter().any(|document| document.draft.is_some_and(|draft| draft < 6))
+    }
+
     fn intern(&mut self, value: &'a Value, document: u32) -> SchemaId {
         match value {
             Value::Bool(true) => ANY,
