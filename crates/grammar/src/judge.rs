@@ -30,7 +30,7 @@ const INTEGER: Rule = Rule::Integer(true);
 /// ```
 /// use millrace_grammar::{Grammar, Judge, Options};
 ///
-/// let schema = r#"{ "properties": { "a": { "type": "integer" }, "b": {} }, "required": ["a", "b"], "type": "object" }"#;
+/// let schema = r#"{ "type": "object", "properties": { "a": { "type": "integer" }, "b": {} }, "required": ["a"] }"#;
 /// let judge = Judge::new(Grammar::json_schema(schema)?, &Options::default())?;
 /// assert!(judge.accepts(br#"{"b": 2, "a": 1}"#)?);
 /// assert!(!judge.accepts(br#"{"b": 2, "a": "x"}"#)?);
