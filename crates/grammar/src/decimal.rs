@@ -19,8 +19,12 @@ pub(crate) struct Decimal {
 
 impl Decimal {
     pub fn of(number: &Number) -> Self {
-        let text = number.to_string();
-        let (negative, text) = text.strip_prefix('-').map_or((false, &text[..]), |t| (true, t));
+        Self::read(&number.to_string())
+    }
+
+    /// A number as JSON writes it. Its exponent becomes digits.
+    pub fn read(text: &str) -> Self {
+        let (negative, text) = text.strip_prefix('-').map_or((false, text), |t| (true, t));
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let exponent: i64 = exponent.parse().unwrap_or(0);
         let (int, frac) = mantissa.split_once('.').unwrap_or((mantissa, ""));

@@ -56,11 +56,18 @@
 //! - Strings with a `pattern`, a `format` or an `enum`, and keys, are written with as few escapes as JSON allows.
 //! - White space stands where JSON allows it inside of a text, up to [`MAX_SPACE`] bytes in a row, and neither before nor behind it.
 //!
+//! # What a finished text may look like
+//!
+//! [`Judge`] accepts what the automaton accepts, and beyond it every JSON text that satisfies the schema: keys in any
+//! order, numbers and strings in any form. Of MaskBench's schemas, 138 of 5,679 have a valid instance that is never
+//! forced, mostly for the order of its keys; 6 have one that is refused when it is judged (`tests/suites/maskbench.rs`).
+//!
 //! # What is enforced
 //!
 //! `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`, `patternProperties`, `propertyNames`, `minProperties`, `maxProperties`, `items`,
-//! `prefixItems`, `contains`, `minItems`, `maxItems`, `minLength`, `maxLength`, `pattern`, `format`, all bounds of numbers, `multipleOf`, `$ref` inside of the
-//! schema with recursion, `allOf`, `anyOf`; `oneOf`, `not`, `if`, `dependentRequired` and `dependentSchemas` wherever the opposite of what they name can be
+//! `prefixItems`, `contains` with `minContains` and `maxContains` up to 64, `minItems`, `maxItems`, `minLength`,
+//! `maxLength`, `pattern`, `format`, all bounds of numbers, `multipleOf`, `$ref` inside of the schema with recursion,
+//! `allOf`, `anyOf`; `oneOf`, `not`, `if`, `dependentRequired` and `dependentSchemas` wherever the opposite of what they name can be
 //! told; `uniqueItems` where an item is one of 64 scalar values or less, or no two places have a value in common (of many values the first few items come in
 //! any order, the rest in that of the values); `unevaluatedProperties` and `unevaluatedItems`, where of several branches that hold at once only one counts as
 //! having looked; `$dynamicRef` and `$recursiveRef` where they can lead to one place only. Lookahead is not repeated without a bound, lookbehind stands
@@ -75,8 +82,9 @@
 //! value's form, or that is not known, is a [`Warning`].
 //!
 //! Refused, or dropped with a [`Warning`] where [`Options::lenient`] says so: `uniqueItems` of other items, `$dynamicRef` that depends on the way to it,
-//! counts of `contains`, references to other documents, backreferences, `\b`, most of `\p`. Unknown keywords are annotations, as JSON Schema has it, and
-//! some keywords have no effect where they stand; each is a [`Warning`]. The length of a host name as a whole is not checked.
+//! counts of `contains` above 64, references to other documents, backreferences, `\b` and `\B` beside lookaround, most of
+//! `\p`. Unknown keywords are annotations, as JSON Schema has it, and some keywords have no effect where they stand; each
+//! is a [`Warning`]. The length of a host name as a whole is not checked.
 
 #![forbid(unsafe_code)]
 
@@ -109,6 +117,8 @@ mod intern;
 #[cfg(feature = "compile")]
 mod json;
 #[cfg(feature = "compile")]
+mod judge;
+#[cfg(feature = "compile")]
 mod hash;
 #[cfg(feature = "compile")]
 mod minimize;
@@ -134,5 +144,7 @@ pub use compile::{Options, Report, compile};
 pub use error::{Error, ErrorKind, Result, Warning};
 #[cfg(feature = "compile")]
 pub use grammar::Grammar;
+#[cfg(feature = "compile")]
+pub use judge::Judge;
 pub use vocabulary::{MAX_TOKEN, SPECIAL_BEGIN, SPECIAL_END, Vocabulary, special_token};
 pub use walk::{MAX_SPACE, MAX_STACK, MAX_TOKEN_PUSHES, WALK_WORDS, Walk};

@@ -1,4 +1,4 @@
-//! `millrace schema`: a JSON Schema as the automaton that forces answers, and which texts it accepts.
+//! `millrace schema`: a JSON Schema as the automaton that forces answers, and which texts satisfy it.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use millrace::Result;
 use millrace::base::now_ms;
-use millrace::grammar::{Automaton, Walk};
-use millrace::native::grammar::compile;
+use millrace::native::grammar::{judge, refusal};
 use serde_json::json;
 
 use crate::cli::{print, read_bytes, read_json};
@@ -17,7 +16,7 @@ pub struct Schema {
     /// A file with a JSON Schema.
     #[arg(value_name = "FILE.json")]
     schema: PathBuf,
-    /// A file of which each line is a JSON text: it is taken byte for byte, and accepted or refused.
+    /// A file of which each line is a JSON text, which is accepted or refused. Keys may come in any order.
     #[arg(long, value_name = "FILE.jsonl")]
     instances: Option<PathBuf>,
     /// Leave out what cannot be enforced, with a warning, in place of an error.
@@ -29,14 +28,14 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Keys may come in the schema's order, or those of `required` first; answers are forced to the former.
+    /// The size is that of the automaton that forces an answer, keys in the schema's order.
     pub fn run(&self) -> Result<()> {
         let description = json!({ "schema": read_json(&self.schema)? }).to_string();
         let lines = self.instances.as_deref().map(read_bytes).transpose()?;
         let started = now_ms();
-        let (automaton, warnings) = compile(&description, self.lenient, true)?;
+        let (judge, warnings) = judge(&description, self.lenient)?;
         let ms = now_ms() - started;
-        let (states, bytes) = (automaton.states, automaton.bytes());
+        let (states, bytes) = (judge.automaton().states, judge.automaton().bytes());
         if self.json {
             print(&format!("{}\n", json!({ "states": states, "bytes": bytes, "ms": ms, "warnings": warnings })))?;
         } else {
@@ -54,15 +53,9 @@ impl Schema {
         let Some(lines) = lines else { return Ok(()) };
         // The end of the last line begins no further one.
         let lines = lines.strip_suffix(b"\n").unwrap_or(&lines);
-        let judged: String = lines
-            .split(|byte| *byte == b'\n')
-            .map(|line| if accepts(&automaton, line) { "accepted\n" } else { "refused\n" })
-            .collect();
+        let verdict = |line| judge.accepts(line).map(|accepted| if accepted { "accepted\n" } else { "refused\n" });
+        let judged: String =
+            lines.split(|byte| *byte == b'\n').map(verdict).collect::<Result<_, _>>().map_err(|e| refusal(&e))?;
         print(&judged)
     }
-}
-
-fn accepts(automaton: &Automaton, text: &[u8]) -> bool {
-    let mut walk = Walk::new(automaton);
-    walk.advance_token(automaton, text) && walk.accepting(automaton)
 }

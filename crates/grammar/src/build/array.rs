@@ -4,10 +4,12 @@ use super::{Builder, Callee, Kind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Map;
 use crate::nfa::{Effect, StateId, UNBOUNDED};
-use crate::schema::{Choices, Flat, NONE, SchemaId};
+use crate::schema::{Choices, Contains, Flat, NONE, SchemaId};
 
 /// Schemas of `contains` that one array may have.
 const MAX_CONTAINS: usize = 3;
+/// Combinations of how many matches there are of each `contains` of one array.
+const MAX_COMBINATIONS: usize = 512;
 /// Sets of items that an array without repetition tells apart.
 const MAX_SETS: u64 = 512;
 
@@ -15,12 +17,17 @@ const MAX_SETS: u64 = 512;
 pub(crate) struct ArrayBody {
     prefix: Vec<SchemaId>,
     items: SchemaId,
-    contains: Vec<SchemaId>,
+    contains: Vec<Contains>,
     /// How many items there are at least. Those beyond the prefix are the caller's to count where there is no `exact`.
     min: u32,
     /// States instead of a counter: the most items.
     exact: Option<Option<u32>>,
     counted: bool,
+}
+
+/// How far the count of a `contains` matters, and one.
+fn levels_of(contains: &Contains) -> usize {
+    contains.max.unwrap_or(contains.min) as usize + 1
 }
 
 impl ArrayBody {
@@ -66,7 +73,8 @@ impl Builder<'_, '_> {
     /// The body of an array and the bounds of its counter; none where there is no such array.
     pub(super) fn array(&mut self, flat: &Flat) -> Result<Option<Callee>> {
         let (min, max) = (flat.min_items, flat.max_items);
-        if max.is_some_and(|max| max < min) {
+        let never = |c: &Contains| c.max.is_some_and(|max| max < c.min);
+        if max.is_some_and(|max| max < min) || flat.contains.iter().any(never) {
             return Ok(None);
         }
         if flat.unique {
@@ -82,6 +90,10 @@ impl Builder<'_, '_> {
                 ErrorKind::TooLarge,
                 format!("more than {MAX_CONTAINS} conditions of `contains` on one array"),
             ));
+        }
+        if flat.contains.iter().map(levels_of).product::<usize>() > MAX_COMBINATIONS {
+            let reason = format!("more than {MAX_COMBINATIONS} combinations of how many items match");
+            return Err(Error::new(ErrorKind::TooLarge, reason).at((0, String::new()), "contains"));
         }
         let mut prefix = flat.prefix.clone();
         let mut items = flat.items;
@@ -108,19 +120,19 @@ impl Builder<'_, '_> {
     pub(super) fn array_body(&mut self, start: StateId, body: &ArrayBody) -> Result<StateId> {
         let end = self.nfa.state()?;
         let effect = if body.counted { Effect::Count } else { Effect::None };
-        let all = (1usize << body.contains.len()) - 1;
-        // Before the item with a number, for each set of what `contains` still asks for. The last level is repeated by
-        // all further items.
+        let combinations: usize = body.contains.iter().map(levels_of).product();
+        // Before the item with a number, for each combination of how many items have matched each `contains`, as far
+        // as that matters. The last level is repeated by all further items.
         let levels = match body.exact {
             Some(Some(max)) => max as usize,
             Some(None) => (body.min as usize).max(body.prefix.len()),
             None => body.prefix.len().max(body.min as usize),
         };
-        self.budget.spend(levels)?;
+        self.budget.spend(levels * combinations)?;
         let begin = self.space(start)?;
-        let mut before = vec![StateId::MAX; all + 1];
+        let mut before = vec![StateId::MAX; combinations];
         before[0] = begin;
-        if body.min == 0 && all == 0 {
+        if body.min == 0 && body.contains.iter().all(|c| c.min == 0) {
             self.nfa.jump(begin, end);
         }
         let bounded = matches!(body.exact, Some(Some(_)));
@@ -132,7 +144,7 @@ impl Builder<'_, '_> {
             if item == NONE {
                 break;
             }
-            let mut next = vec![StateId::MAX; all + 1];
+            let mut next = vec![StateId::MAX; combinations];
             if i == levels {
                 // A loop has states of its own: what may stand before the first item does not come back.
                 for (set, state) in next.iter_mut().enumerate() {
@@ -144,23 +156,30 @@ impl Builder<'_, '_> {
                 before.clone_from(&next);
             }
             for (met, &begin) in before.iter().enumerate().filter(|(_, state)| **state != StateId::MAX) {
-                for now in 0..=all {
-                    if now & !(all & !met) != 0 {
-                        continue;
-                    }
-                    let mut schema = item;
-                    for (k, &extra) in body.contains.iter().enumerate() {
+                for now in 0..1usize << body.contains.len() {
+                    let (mut schema, mut set, mut enough) = (item, met, i + 1 >= body.min as usize);
+                    let mut stride = 1;
+                    for (k, contains) in body.contains.iter().enumerate() {
+                        let levels = levels_of(contains);
+                        let mut matches = met / stride % levels;
                         if now >> k & 1 == 1 {
-                            schema = self.schemas.both(schema, extra);
+                            // Where no more are counted, there are none or they do not matter.
+                            matches += 1;
+                            set += stride;
+                            schema = if matches < levels { self.schemas.both(schema, contains.schema) } else { NONE };
+                        } else if contains.max.is_some() {
+                            let not = self.schemas.not(contains.schema);
+                            schema = self.schemas.both(schema, not);
                         }
+                        enough &= matches >= contains.min as usize;
+                        stride *= levels;
                     }
                     if schema == NONE {
                         continue;
                     }
                     let value = self.value(begin, schema)?;
                     let after = self.space(value)?;
-                    let set = met | now;
-                    if set == all && (i + 1 >= body.min as usize) {
+                    if enough {
                         self.nfa.jump(after, end);
                     }
                     let comma = self.nfa.byte(after, b',', effect)?;

@@ -15,10 +15,20 @@ pub(crate) enum Ast {
     Set(CharSet),
     Concat(Vec<Ast>),
     Alternate(Vec<Ast>),
-    Repeat { of: Box<Ast>, min: u32, max: Option<u32> },
+    Repeat {
+        of: Box<Ast>,
+        min: u32,
+        max: Option<u32>,
+    },
     Start,
     End,
-    Look { of: Box<Ast>, ahead: bool, negative: bool },
+    /// `\b`, or `\B` where it is false: between two characters, or none, of which one is in a word, or not.
+    Boundary(bool),
+    Look {
+        of: Box<Ast>,
+        ahead: bool,
+        negative: bool,
+    },
 }
 
 pub(crate) fn parse(source: &str) -> Result<Ast> {
@@ -81,7 +91,7 @@ impl Parser {
         if self.quantifier()?.is_some() {
             return Err(invalid("a quantifier behind a quantifier"));
         }
-        if matches!(atom, Ast::Look { .. }) {
+        if matches!(atom, Ast::Look { .. } | Ast::Boundary(_)) {
             return Err(unsupported("a repeated lookaround"));
         }
         if max.is_some_and(|max| max < min) {
@@ -244,7 +254,10 @@ impl Parser {
 
     fn escape_outside(&mut self) -> Result<Ast> {
         match self.peek() {
-            Some('b' | 'B') => Err(unsupported("a word boundary")),
+            Some(letter @ ('b' | 'B')) => {
+                self.at += 1;
+                Ok(Ast::Boundary(letter == 'b'))
+            }
             Some('k') => Err(unsupported("a backreference")),
             Some('1'..='9') => Err(unsupported("a backreference")),
             // ECMA-262 reads these as letters; in practice they are meant as anchors.
@@ -299,7 +312,7 @@ impl Parser {
         }
     }
 
-    /// Classes of Unicode that are short: those of emoji, and ASCII.
+    /// Classes of Unicode that are short: those of emoji, separators, and ASCII.
     fn property(&mut self, negative: bool) -> Result<CharSet> {
         let mut name = String::new();
         if self.eat("{") {
@@ -324,6 +337,8 @@ impl Parser {
             "Regional_Indicator" | "RI" => CharSet(vec![(0x1_f1e6, 0x1_f1ff)]),
             "ASCII" => CharSet(vec![(0, 0x7f)]),
             "Any" => CharSet::any(),
+            "Z" | "Separator" => separators(),
+            "Zs" | "Space_Separator" => CharSet(separators().0.into_iter().filter(|range| range.0 != 0x2028).collect()),
             _ => return Err(unsupported(format!("`\\p{{{name}}}`: most classes of Unicode are not carried along"))),
         };
         Ok(if negative { set.negated() } else { set })
@@ -401,12 +416,18 @@ fn digits() -> CharSet {
     CharSet(vec![(0x30, 0x39)])
 }
 
-fn words() -> CharSet {
+pub(super) fn words() -> CharSet {
     CharSet(vec![(0x30, 0x39), (0x41, 0x5a), (0x5f, 0x5f), (0x61, 0x7a)])
 }
 
 fn line_ends() -> CharSet {
     CharSet(vec![(10, 10), (13, 13), (0x2028, 0x2029)])
+}
+
+/// Unicode 17.0: `Separator`, line and paragraph separators as a range of their own.
+fn separators() -> CharSet {
+    let ranges = spaces().0.into_iter().filter(|range| ![9, 0xfeff].contains(&range.0));
+    CharSet(ranges.collect())
 }
 
 /// White space and line ends as ECMA-262 lists them.

@@ -1,6 +1,6 @@
 //! From the syntax tree to a deterministic automaton: Thompson's construction, then sets of its states.
 
-use super::parse::Ast;
+use super::parse::{Ast, words};
 use crate::budget::Budget;
 use crate::chars::{CharSet, MAX_CHAR};
 use crate::dfa::{Arc, Dfa};
@@ -25,6 +25,9 @@ pub(crate) enum Anchors {
 
 pub(crate) fn compile(ast: &Ast, anchors: Anchors, budget: &Budget) -> Result<Dfa> {
     let branches = branches(ast);
+    if has(ast, &|ast| matches!(ast, Ast::Boundary(_))) && has_look(ast) {
+        return Err(Error::new(ErrorKind::Unsupported, "a word boundary beside a lookaround"));
+    }
     if !branches.iter().any(|b| has_look(b)) {
         return Nfa::new(budget).determinised(ast, anchors);
     }
@@ -44,22 +47,22 @@ fn branches(ast: &Ast) -> Vec<&Ast> {
     }
 }
 
+/// Whether a part is of a kind.
+fn has(ast: &Ast, kind: &dyn Fn(&Ast) -> bool) -> bool {
+    kind(ast)
+        || match ast {
+            Ast::Concat(list) | Ast::Alternate(list) => list.iter().any(|part| has(part, kind)),
+            Ast::Repeat { of, .. } | Ast::Look { of, .. } => has(of, kind),
+            _ => false,
+        }
+}
+
 fn has_look(ast: &Ast) -> bool {
-    match ast {
-        Ast::Look { .. } => true,
-        Ast::Concat(list) | Ast::Alternate(list) => list.iter().any(has_look),
-        Ast::Repeat { of, .. } => has_look(of),
-        _ => false,
-    }
+    has(ast, &|ast| matches!(ast, Ast::Look { .. }))
 }
 
 fn has_start(ast: &Ast) -> bool {
-    match ast {
-        Ast::Start => true,
-        Ast::Concat(list) | Ast::Alternate(list) => list.iter().any(has_start),
-        Ast::Repeat { of, .. } | Ast::Look { of, .. } => has_start(of),
-        _ => false,
-    }
+    has(ast, &|ast| *ast == Ast::Start)
 }
 
 fn conditions(branch: &Ast, anchors: Anchors, budget: &Budget) -> Result<Dfa> {
@@ -152,6 +155,8 @@ enum When {
     Always,
     AtStart,
     AtEnd,
+    /// Where one of the characters before and behind is in a word and the other is not, or where that is not so.
+    Boundary(bool),
 }
 
 #[derive(Default)]
@@ -163,11 +168,12 @@ struct State {
 struct Nfa<'a> {
     states: Vec<State>,
     budget: &'a Budget,
+    boundaries: bool,
 }
 
 impl<'a> Nfa<'a> {
     fn new(budget: &'a Budget) -> Self {
-        Self { states: Vec::new(), budget }
+        Self { states: Vec::new(), budget, boundaries: false }
     }
 
     fn state(&mut self) -> Result<u32> {
@@ -226,9 +232,15 @@ impl<'a> Nfa<'a> {
                 }
                 Ok(end)
             }
-            Ast::Start | Ast::End => {
+            Ast::Start | Ast::End | Ast::Boundary(_) => {
                 let to = self.state()?;
-                self.jump(from, if *ast == Ast::Start { When::AtStart } else { When::AtEnd }, to);
+                let when = match ast {
+                    Ast::Start => When::AtStart,
+                    Ast::End => When::AtEnd,
+                    _ => When::Boundary(*ast == Ast::Boundary(true)),
+                };
+                self.boundaries |= matches!(ast, Ast::Boundary(_));
+                self.jump(from, when, to);
                 Ok(to)
             }
             Ast::Look { .. } => Err(Error::new(ErrorKind::Unsupported, "a lookaround")),
@@ -284,7 +296,8 @@ impl<'a> Nfa<'a> {
     fn sets(self, start: u32, end: u32) -> Result<Dfa> {
         let mut marks = vec![0u32; self.states.len()];
         let mut mark = 0;
-        let mut closure = |set: &[u32], start: bool, ending: bool| -> Result<(Vec<u32>, bool)> {
+        // `boundary`: whether there is one; not known before the next character is.
+        let mut closure = |set: &[u32], start: bool, ending: bool, boundary| -> Result<(Vec<u32>, bool)> {
             mark += 1;
             let mut stack = set.to_vec();
             let mut out = Vec::new();
@@ -294,7 +307,8 @@ impl<'a> Nfa<'a> {
                 self.budget.spend(1)?;
                 accepts |= s == end;
                 let state = &self.states[s as usize];
-                if state.chars.is_some() || s == end || state.jumps.iter().any(|j| j.0 == When::AtEnd) {
+                let waits = |j: &(When, u32)| matches!(j.0, When::AtEnd | When::Boundary(_));
+                if state.chars.is_some() || s == end || state.jumps.iter().any(waits) {
                     out.push(s);
                 }
                 for &(when, to) in &state.jumps {
@@ -302,6 +316,7 @@ impl<'a> Nfa<'a> {
                         When::Always => true,
                         When::AtStart => start,
                         When::AtEnd => ending,
+                        When::Boundary(is) => boundary == Some(is),
                     };
                     if open && marks[to as usize] != mark {
                         marks[to as usize] = mark;
@@ -314,44 +329,66 @@ impl<'a> Nfa<'a> {
         };
         let mut dfa = Dfa { arcs: Vec::new(), tags: Vec::new() };
         // Nothing comes back to where a text begins: a set that is that of the beginning is another state.
-        let begin = closure(&[start], true, false)?.0;
+        let begin = closure(&[start], true, false, None)?.0;
+        // What a character may be, which is told apart only for boundaries, and whether that is in a word.
+        let kinds = match self.boundaries {
+            true => vec![(words(), true), (words().negated(), false)],
+            false => vec![(CharSet::any(), false)],
+        };
         let mut sets = Interned::default();
         while dfa.arcs.len() <= sets.len() {
             let next = dfa.arcs.len() as u32;
-            let set = if next == 0 { &begin[..] } else { sets.get(next - 1) };
+            let mut set = if next == 0 { &begin[..] } else { sets.get(next - 1) };
+            // Whether the character before is in a word is the last entry.
+            let mut inside = false;
+            if let ([rest @ .., last], true) = (set, self.boundaries && next > 0) {
+                (set, inside) = (rest, *last == 1);
+            }
             dfa.tags.push(u32::from(if next == 0 {
-                closure(&[start], true, true)?.1
+                closure(&[start], true, true, Some(false))?.1
             } else {
-                closure(set, false, true)?.1
+                closure(set, false, true, Some(inside))?.1
             }));
-            let edges: Vec<(&CharSet, u32)> = set
-                .iter()
-                .filter_map(|&s| self.states[s as usize].chars.as_ref().map(|(set, to)| (set, *to)))
-                .collect();
-            let mut cuts: Vec<u32> = edges.iter().flat_map(|e| e.0.0.iter().flat_map(|r| [r.0, r.1 + 1])).collect();
+            let mut edges: Vec<(u32, u32, u32)> = Vec::new();
+            for (kind, word) in &kinds {
+                let resolved;
+                let mut known = set;
+                if self.boundaries {
+                    resolved = closure(set, next == 0, false, Some(inside != *word))?.0;
+                    known = &resolved;
+                }
+                for (chars, to) in known.iter().filter_map(|&s| self.states[s as usize].chars.as_ref()) {
+                    for &(lo, hi) in &chars.0 {
+                        let parts = kind.0.iter().map(|k| (lo.max(k.0), hi.min(k.1), *to));
+                        edges.extend(parts.filter(|part| part.0 <= part.1));
+                    }
+                }
+            }
+            let mut cuts: Vec<u32> = edges.iter().flat_map(|e| [e.0, e.1 + 1]).collect();
             cuts.sort_unstable();
             cuts.dedup();
             let mut to: Vec<Vec<u32>> = vec![Vec::new(); cuts.len()];
-            for (chars, target) in edges {
-                for &(lo, hi) in &chars.0 {
-                    let from = cuts.partition_point(|&c| c < lo);
-                    for (cut, list) in cuts.iter().zip(&mut to).skip(from) {
-                        if *cut > hi {
-                            break;
-                        }
-                        self.budget.spend(1)?;
-                        list.push(target);
+            for (lo, hi, target) in edges {
+                let from = cuts.partition_point(|&c| c < lo);
+                for (cut, list) in cuts.iter().zip(&mut to).skip(from) {
+                    if *cut > hi {
+                        break;
                     }
+                    self.budget.spend(1)?;
+                    list.push(target);
                 }
             }
             let mut arcs: Vec<Arc> = Vec::new();
             for (k, list) in to.iter_mut().enumerate().filter(|(_, list)| !list.is_empty()) {
                 list.sort_unstable();
                 list.dedup();
-                let (set, _) = closure(list, false, false)?;
+                let (lo, hi) = (cuts[k], cuts.get(k + 1).map_or(MAX_CHAR, |c| c - 1));
+                let (mut set, _) = closure(list, false, false, None)?;
+                if self.boundaries {
+                    set.push(u32::from(kinds[0].0.0.iter().any(|r| (r.0..=r.1).contains(&lo))));
+                }
                 let id = sets.add(&set) + 1;
                 self.budget.check_states(sets.len())?;
-                let (lo, hi) = (cuts[k], cuts.get(k + 1).map_or(MAX_CHAR, |c| c - 1));
                 match arcs.last_mut() {
                     Some(last) if last.hi + 1 == lo && last.to == id => last.hi = hi,
                     _ => arcs.push(Arc { lo, hi, to: id }),

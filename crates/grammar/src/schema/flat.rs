@@ -39,6 +39,14 @@ impl Types {
     }
 }
 
+/// How many items of an array satisfy a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Contains {
+    pub schema: SchemaId,
+    pub min: u32,
+    pub max: Option<u32>,
+}
+
 /// What of a value has to hold, all at once. Conditions on a type that the value does not have say nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Flat {
@@ -53,7 +61,7 @@ pub(crate) struct Flat {
     pub max_length: Option<u32>,
     pub prefix: Vec<SchemaId>,
     pub items: SchemaId,
-    pub contains: Vec<SchemaId>,
+    pub contains: Vec<Contains>,
     pub min_items: u32,
     pub max_items: Option<u32>,
     /// No item comes twice. Only where there are finitely many that an item can be.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::{Map as Object, Value};
 
 use super::Schemas;
-use super::flat::{ANY, Flat, Layer, NONE, SchemaId, Types, merged};
+use super::flat::{ANY, Contains, Flat, Layer, NONE, SchemaId, Types, merged};
 use super::formats::{self, Format};
 use crate::decimal::{Decimal, Rule};
 use crate::error::{Error, ErrorKind, Result};
@@ -71,6 +71,9 @@ const COMPANIONS: [(&str, &[&str]); 8] = [
     ("exclusiveMaximum", &["maximum"]),
 ];
 
+/// The largest `minContains` and `maxContains`: each match that is counted takes states of its own.
+const MAX_MATCHES: u32 = 64;
+
 impl<'a> Schemas<'a> {
     /// What the schema says of itself, `const` and `enum` left out.
     pub(super) fn base(&mut self, id: SchemaId, object: &'a Object<String, Value>) -> Result<Flat> {
@@ -130,15 +133,11 @@ impl<'a> Schemas<'a> {
                     flat.prefix = all.iter().map(|v| self.schema(v, id)).collect();
                     flat.seen_items = flat.seen_items.max(all.len() as u32);
                 }),
-                "contains" => match object.get("minContains").and_then(Value::as_f64) {
-                    Some(0.0) => Ok(()),
-                    _ => {
-                        flat.contains.push(self.schema(value, id));
-                        Ok(())
-                    }
-                },
-                "minContains" if matches!(value.as_f64(), Some(0.0 | 1.0)) => Ok(()),
-                "minContains" | "maxContains" => self.unsupported(id, key, "matches are not counted"),
+                "contains" => self.contains(id, object, value, &mut flat),
+                "minContains" | "maxContains" if !self.counts_contains(id) => {
+                    self.ignored(id, key, "not a keyword of this draft")
+                }
+                "minContains" | "maxContains" => Ok(()),
                 "minItems" => count(value).map(|n| flat.min_items = n),
                 "maxItems" => count(value).map(|n| flat.max_items = limit(n)),
                 "uniqueItems" => value
@@ -215,6 +214,49 @@ impl<'a> Schemas<'a> {
     /// none.
     pub(super) fn draft(&self, id: SchemaId, draft: u32) -> bool {
         self.documents[self.document_of(id) as usize].draft.is_none_or(|named| named == draft)
+    }
+
+    /// Whether `minContains` and `maxContains` are keywords: drafts before 2019-09 do not have them.
+    fn counts_contains(&self, id: SchemaId) -> bool {
+        !self.documents[self.document_of(id) as usize].ref_alone()
+    }
+
+    /// `contains` with the counts beside it. What `minContains: 0` asks for alone, every array has.
+    fn contains(
+        &mut self,
+        id: SchemaId,
+        object: &'a Object<String, Value>,
+        value: &'a Value,
+        flat: &mut Flat,
+    ) -> Result<()> {
+        let schema = self.schema(value, id);
+        let mut bounds = [None; 2];
+        for (key, bound) in ["minContains", "maxContains"].into_iter().zip(&mut bounds) {
+            let Some(value) = object.get(key).filter(|_| self.counts_contains(id)) else { continue };
+            let n = count(value).map_err(|e| self.place(e, id, key))?;
+            if n <= MAX_MATCHES {
+                *bound = Some(n);
+            } else {
+                self.unsupported(id, key, &format!("more than {MAX_MATCHES} matches are not counted"))?;
+            }
+        }
+        let [min, mut max] = bounds;
+        if max.is_some() {
+            // Items beyond the most have to be anything else.
+            let not = self.not(schema);
+            match self.looked(not) {
+                Err(e) if e.kind() == ErrorKind::Unsupported => {
+                    self.unsupported(id, "maxContains", e.reason())?;
+                    max = None;
+                }
+                looked => drop(looked?),
+            }
+        }
+        let min = min.unwrap_or(1);
+        if min > 0 || max.is_some() {
+            flat.contains.push(Contains { schema, min, max });
+        }
+        Ok(())
     }
 
     /// Keywords that other dialects have for types. They count where `$schema` names no draft.

@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result, Warning};
 use crate::hash::Map;
 use crate::regex;
 use document::Document;
-pub(crate) use flat::{ANY, Flat, LangId, Layer, LayerId, NONE, SchemaId, Types};
+pub(crate) use flat::{ANY, Contains, Flat, LangId, Layer, LayerId, NONE, SchemaId, Types};
 pub(crate) use unique::Choices;
 
 #[derive(Debug, Clone)]
@@ -101,6 +101,11 @@ impl<'a> Schemas<'a> {
         self.intern(value, self.document_of(parent))
     }
 
+    /// Whether 1.0 is no integer, as drafts 3 and 4 have it.
+    pub fn integers_are_plain(&self) -> bool {
+        self.documents.iter().any(|document| document.draft.is_some_and(|draft| draft < 6))
+    }
+
     fn intern(&mut self, value: &'a Value, document: u32) -> SchemaId {
         match value {
             Value::Bool(true) => ANY,
@@ -172,7 +177,7 @@ impl<'a> Schemas<'a> {
     }
 
     /// Everything but the schema.
-    fn not(&mut self, id: SchemaId) -> SchemaId {
+    pub fn not(&mut self, id: SchemaId) -> SchemaId {
         match (id, &self.nodes[id as usize]) {
             (ANY, _) => NONE,
             (NONE, _) => ANY,

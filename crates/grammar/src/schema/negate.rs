@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::flat::{ANY, Flat, Layer, NONE, Types};
+use super::flat::{ANY, Contains, Flat, Layer, NONE, Types};
 use super::{LangId, SchemaId, Schemas};
 use crate::decimal::Rule;
 use crate::dfa::Dfa;
@@ -83,10 +83,17 @@ impl Schemas<'_> {
             if !flat.prefix.is_empty() {
                 return Err(refused("the opposite of `items` behind `prefixItems`"));
             }
-            more(out, Types::ARRAY).contains.push(self.not(flat.items));
+            let schema = self.not(flat.items);
+            more(out, Types::ARRAY).contains.push(Contains { schema, min: 1, max: None });
         }
-        for &item in &flat.contains {
-            more(out, Types::ARRAY).items = self.not(item);
+        for contains in &flat.contains {
+            for (min, max) in outside(contains.min, contains.max) {
+                let other = more(out, Types::ARRAY);
+                match max {
+                    Some(0) => other.items = self.not(contains.schema),
+                    _ => other.contains.push(Contains { min, max, ..*contains }),
+                }
+            }
         }
         Ok(())
     }

@@ -396,7 +396,10 @@ impl<'a> Schemas<'a> {
     }
 
     fn no_array(&mut self, flat: &Flat, depth: u32) -> Result<bool> {
-        if flat.max_items.is_some_and(|max| max < flat.min_items) {
+        let never = |min, max: Option<u32>| max.is_some_and(|max| max < min);
+        if never(flat.min_items, flat.max_items)
+            || flat.contains.iter().any(|c| never(c.min, c.max) || never(c.min, flat.max_items))
+        {
             return Ok(true);
         }
         for i in 0..(flat.min_items as usize).min(flat.prefix.len() + 1) {

@@ -49,6 +49,103 @@ fn texts_of_schemas() {
     }
 }
 
+/// Every array of up to five items that are `"a"`, `"b"` or 1.
+fn arrays() -> Vec<Vec<Value>> {
+    let mut all = vec![Vec::new()];
+    let mut last = 0;
+    while all[last].len() < 5 {
+        for item in [json!("a"), json!("b"), json!(1)] {
+            all.push([all[last].clone(), vec![item]].concat());
+        }
+        last += 1;
+    }
+    all
+}
+
+#[test]
+fn matches_of_contains_are_counted() {
+    type Holds = fn(&[Value]) -> bool;
+    let strings = |list: &[Value]| list.iter().filter(|v| v.is_string()).count();
+    for (min, max) in [(None, None), (None, Some(1)), (None, Some(2)), (Some(2), None), (Some(0), Some(0))]
+        .into_iter()
+        .chain([(Some(0), Some(2)), (Some(1), Some(1)), (Some(2), Some(3)), (Some(3), Some(2)), (Some(0), None)])
+    {
+        let conditions: [(Value, Holds); 4] = [
+            (json!({}), |_| true),
+            (json!({ "minItems": 2, "maxItems": 4 }), |list| (2..=4).contains(&list.len())),
+            (json!({ "prefixItems": [{ "type": "string" }, { "const": 1 }] }), |list| {
+                list.first().is_none_or(Value::is_string) && list.get(1).is_none_or(Value::is_number)
+            }),
+            (json!({ "allOf": [{ "contains": { "const": "a" }, "minContains": 2, "maxContains": 3 }] }), |list| {
+                (2..=3).contains(&list.iter().filter(|v| **v == "a").count())
+            }),
+        ];
+        for (condition, holds) in conditions {
+            for opposite in [false, true] {
+                let mut schema = json!({ "contains": { "type": "string" } });
+                let bounds = [("minContains", min), ("maxContains", max)];
+                for (key, bound) in bounds.into_iter().filter_map(|(key, bound)| Some((key, bound?))) {
+                    schema[key] = json!(bound);
+                }
+                if opposite {
+                    schema = json!({ "not": schema });
+                }
+                let schema =
+                    json!({ "type": "array", "items": { "enum": ["a", "b", 1] }, "allOf": [schema, condition] });
+                let automaton = match made(&Grammar::json_schema_value(schema.clone())) {
+                    Ok(made) => Some(made.0),
+                    Err(e) if e.kind() == ErrorKind::Unsatisfiable => None,
+                    Err(e) => panic!("{schema}: {e}"),
+                };
+                for list in arrays() {
+                    let n = strings(&list);
+                    let counted = min.unwrap_or(1) <= n && max.is_none_or(|max| n <= max);
+                    let text = json!(list).to_string();
+                    let accepted = automaton.as_ref().is_some_and(|a| accepts(a, text.as_bytes()));
+                    assert_eq!(accepted, holds(&list) && counted != opposite, "{schema} and {text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn counts_of_contains_of_objects_and_of_any_values() {
+    let schema =
+        json!({ "contains": { "required": ["id"], "properties": { "id": { "minLength": 2 } } }, "maxContains": 1 });
+    let automaton = of(&schema);
+    // A value that is no object satisfies `required`.
+    for (text, yes) in [
+        (r#"[{"id":"ab"}]"#, true),
+        (r#"[{"id":"a"},{},{"id":"ab","x":1}]"#, true),
+        (r#"[{"id":"ab"},{"id":"abc"}]"#, false),
+        (r#"[{"id":1},{"id":"a"}]"#, true),
+        (r#"[{"id":"ab"},3]"#, false),
+        (r#"[{"id":"a"}]"#, false),
+        ("[]", false),
+    ] {
+        assert_eq!(accepts(&automaton, text.as_bytes()), yes, "{text}");
+    }
+    let most = of(&json!({ "contains": { "const": 0 }, "minContains": 64, "maxContains": 64 }));
+    for (zeros, yes) in [(63, false), (64, true), (65, false)] {
+        let text = format!("[1{}]", ",0".repeat(zeros));
+        assert_eq!(accepts(&most, text.as_bytes()), yes, "{zeros}");
+    }
+    // Drafts before 2019-09 have no such counts.
+    let schema =
+        json!({ "$schema": "http://json-schema.org/draft-07/schema#", "contains": { "const": 0 }, "minContains": 2 });
+    let (automaton, report) = made(&Grammar::json_schema_value(schema)).unwrap();
+    assert!(accepts(&automaton, b"[0]") && !accepts(&automaton, b"[1]"));
+    assert_eq!(report.warnings.iter().map(|w| w.keyword.as_str()).collect::<Vec<_>>(), ["minContains"]);
+}
+
+#[test]
+fn too_many_counts_of_contains_are_an_error() {
+    let part = |value: u32| json!({ "contains": { "const": value }, "minContains": 10 });
+    let error = made(&Grammar::json_schema_value(json!({ "allOf": [part(1), part(2), part(3)] }))).unwrap_err();
+    assert_eq!((error.kind(), error.keyword()), (ErrorKind::TooLarge, "contains"));
+}
+
 #[test]
 fn white_space_ends() {
     let automaton = of(&json!({ "type": "array", "items": { "type": "null" } }));
@@ -78,7 +175,21 @@ fn errors_say_where_and_why() {
             "/properties/a~1b",
             "uniqueItems",
         ),
-        (json!({ "items": { "contains": true, "minContains": 2 } }), ErrorKind::Unsupported, "/items", "minContains"),
+        (json!({ "items": { "contains": true, "minContains": 65 } }), ErrorKind::Unsupported, "/items", "minContains"),
+        (json!({ "contains": true, "maxContains": 10000 }), ErrorKind::Unsupported, "", "maxContains"),
+        (
+            json!({ "items": { "contains": { "uniqueItems": true, "maxItems": 3, "items": { "type": "null" } }, "maxContains": 2 } }),
+            ErrorKind::Unsupported,
+            "/items",
+            "maxContains",
+        ),
+        (json!({ "contains": true, "minContains": "2" }), ErrorKind::InvalidSchema, "", "minContains"),
+        (
+            json!({ "type": "array", "contains": { "type": "null" }, "minContains": 3, "maxContains": 2 }),
+            ErrorKind::Unsatisfiable,
+            "",
+            "",
+        ),
         (json!({ "allOf": [{ "pattern": "(a)\\1" }] }), ErrorKind::Unsupported, "/allOf/0", "pattern"),
         (json!({ "pattern": "(" }), ErrorKind::InvalidSchema, "", "pattern"),
         (json!({ "$ref": "#/nowhere" }), ErrorKind::InvalidSchema, "", "$ref"),

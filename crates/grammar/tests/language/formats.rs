@@ -1,9 +1,9 @@
 //! What formats ask: those with a grammar are enforced, others are warnings.
 
-use millrace_grammar::{Grammar, Options, compile};
+use millrace_grammar::{ErrorKind, Grammar, Options, compile};
 use serde_json::{Value, json};
 
-use crate::support::accepts;
+use crate::support::{accepts, made, of};
 
 /// Whether a schema has each text, and the keywords of its warnings.
 fn judged(schema: &Value, yes: &[&str], no: &[&str]) -> Vec<String> {
@@ -190,4 +190,70 @@ fn lookahead_stands_anywhere() {
     judged(&json!({ "pattern": "^a(?!b)[a-z](?!$)" }), &["\"acd\""], &["\"abc\"", "\"ac\""]);
     judged(&json!({ "pattern": "^(x(?=y)|z)?.{2}$" }), &["\"ab\"", "\"xyb\"", "\"zab\""], &["\"xab\"", "\"xy\u{a}\""]);
     judged(&json!({ "pattern": "^(?:a(?!aa)|b){2}$" }), &["\"ab\"", "\"ba\"", "\"bb\""], &["\"b\"", "\"abb\""]);
+}
+
+#[test]
+fn separators_of_unicode() {
+    for (pattern, yes, no) in [
+        ("^\\p{Zs}$", " \u{a0}\u{1680}\u{2000}\u{200a}\u{202f}\u{205f}\u{3000}", "a\u{2028}\u{2029}\u{200b}\u{feff}"),
+        ("^[\\p{Z}]$", " \u{a0}\u{2005}\u{2028}\u{2029}\u{3000}", "a\u{85}\u{200b}\u{feff}"),
+        ("^\\P{Separator}$", "a\u{9}\u{a}\u{200b}", " \u{2028}"),
+    ] {
+        // Some are written with an escape.
+        let text = |c: char| json!(c.to_string()).to_string();
+        let (yes, no): (Vec<String>, Vec<String>) = (yes.chars().map(text).collect(), no.chars().map(text).collect());
+        judged(
+            &json!({ "type": "string", "pattern": pattern }),
+            &yes.iter().map(String::as_str).collect::<Vec<_>>(),
+            &no.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
+    }
+}
+
+/// Every text of up to five of these characters.
+fn short_texts(alphabet: &[char]) -> Vec<String> {
+    let mut all = vec![String::new()];
+    let mut last = 0;
+    while all[last].chars().count() < 5 {
+        all.extend(alphabet.iter().map(|c| format!("{}{c}", all[last])).collect::<Vec<_>>());
+        last += 1;
+    }
+    all
+}
+
+#[test]
+fn word_boundaries() {
+    let texts = short_texts(&['a', '_', '-', ' ']);
+    for pattern in [
+        "\\b",
+        "\\B",
+        "\\ba",
+        "a\\b",
+        "^\\ba\\b",
+        "\\Ba\\B",
+        "^\\b$",
+        "^\\B$",
+        "\\b-\\b",
+        "\\baa\\b|^-",
+        "^(a\\b-?)+$",
+        "^(\\b|-)a",
+        "\\b\\B",
+        "a\\b_",
+        "^[^a]*\\b[a-]{2}\\b.*$",
+        "(\\ba|\\B-)$",
+    ] {
+        let schema = json!({ "type": "string", "pattern": pattern });
+        // Nothing fits some of them.
+        let automaton = made(&Grammar::json_schema_value(schema.clone())).ok().map(|made| made.0);
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        for text in &texts {
+            let accepted = automaton.as_ref().is_some_and(|a| accepts(a, json!(text).to_string().as_bytes()));
+            assert_eq!(accepted, validator.is_valid(&json!(text)), "{pattern} and {text:?}");
+        }
+    }
+    // Words are of ASCII, as browsers have it.
+    let automaton = of(&json!({ "type": "string", "pattern": "^a\\bé\\B$" }));
+    assert!(accepts(&automaton, "\"aé\"".as_bytes()));
+    let error = made(&Grammar::json_schema_value(json!({ "pattern": "^(?=a)\\ba" }))).unwrap_err();
+    assert_eq!((error.kind(), error.keyword()), (ErrorKind::Unsupported, "pattern"));
 }

@@ -124,7 +124,7 @@ pub fn fuzzed_schema(random: &mut Random, depth: usize) -> Value {
         let name = names[random.below(names.len())];
         let inner =
             |random: &mut Random| if depth == 0 { json!(random.chance(80)) } else { fuzzed_schema(random, depth - 1) };
-        let (key, value) = match random.below(32) {
+        let (key, value) = match random.below(34) {
             0..=3 => {
                 ("type", json!(["null", "boolean", "object", "array", "string", "number", "integer"][random.below(7)]))
             }
@@ -159,6 +159,12 @@ pub fn fuzzed_schema(random: &mut Random, depth: usize) -> Value {
             28 => ("$ref", json!(["#", "#/properties/a", "#/items"][random.below(3)])),
             29 => ("uniqueItems", json!(random.chance(80))),
             30 => ("items", json!({ "enum": [1, "a", null, true, 2] })),
+            31 => (["minContains", "maxContains"][random.below(2)], counts[random.below(4)].clone()),
+            // Beside a count, where there is one already.
+            32 => {
+                map.insert("maxContains".to_owned(), counts[random.below(4)].clone());
+                ("contains", inner(random))
+            }
             _ => ("dependentSchemas", json!({ name: inner(random) })),
         };
         map.insert(key.to_owned(), value);

@@ -8,6 +8,7 @@ mod formats;
 mod fuzz;
 mod gguf;
 mod hostile;
+mod judge;
 mod masks;
 mod parts;
 mod schemas;

@@ -49,6 +49,8 @@ pub fn all() -> Vec<Value> {
         json!({ "type": "object", "properties": { "card": { "type": "integer" }, "bill": { "type": "string" } }, "dependentRequired": { "card": ["bill"] }, "additionalProperties": false }),
         json!({ "type": "array", "prefixItems": [{ "type": "integer" }, { "type": "string" }], "items": { "type": "null" }, "maxItems": 4 }),
         json!({ "type": "array", "contains": { "type": "string" }, "items": { "type": ["string", "integer"] }, "maxItems": 4 }),
+        json!({ "type": "array", "contains": { "type": "string" }, "minContains": 2, "maxContains": 3, "items": { "type": ["string", "null"] } }),
+        json!({ "type": "array", "contains": { "minLength": 2 }, "minContains": 0, "maxContains": 1, "items": { "type": "string" } }),
         json!({ "type": "array", "prefixItems": [true, { "const": 1 }], "unevaluatedItems": false, "minItems": 1 }),
         json!({ "not": { "type": ["object", "array", "number"] } }),
         json!({ "type": "string", "not": { "enum": ["yes", "no"] } }),
