@@ -69,7 +69,13 @@ const CPU = [
  * The standard library as it is distributed was not compiled for threads, which the linker would refuse: what it has of
  * state that threads could share is its allocator, around which the module puts a lock (crates/cpu/src/web.rs).
  */
-const SHARED = ['--shared-memory', '--import-memory', '--max-memory=4294967296', '--no-check-features', '--export=__stack_pointer'];
+const SHARED = [
+  '--shared-memory',
+  '--import-memory',
+  '--max-memory=4294967296',
+  '--no-check-features',
+  '--export=__stack_pointer',
+];
 
 /** The CPU module is the same in every build: optimized for speed. It needs no glue. */
 async function cpu(name, features, out, env) {

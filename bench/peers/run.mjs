@@ -35,8 +35,7 @@ main(async () => {
     throw new Failure(`--peer is "${given.peer}"; use wllama, transformers or millrace`);
   if (!['gpu', ...(given.peer === 'transformers' ? [] : ['cpu'])].includes(given.device))
     throw new Failure(`--device is "${given.device}"; use gpu, or cpu with --peer wllama or millrace`);
-  if (!['1', 'all'].includes(given.threads))
-    throw new Failure(`--threads is "${given.threads}"; use 1 or all`);
+  if (!['1', 'all'].includes(given.threads)) throw new Failure(`--threads is "${given.threads}"; use 1 or all`);
   for (const name of ['prompt', 'gen', 'runs'])
     if (!/^[1-9]\d{0,5}$/.test(given[name]))
       throw new Failure(`--${name} is "${given[name]}"; it must be a whole number from 1`);
@@ -100,7 +99,10 @@ async function runInPage({ peer, model, dtype, device, threads, prompt, gen, run
     async wllama() {
       const { Wllama } = await import('/peers/@wllama/wllama/esm/index.js');
       const engine = new Wllama({ default: '/peers/@wllama/wllama/esm/wasm/wllama.wasm' });
-      const choice = device === 'cpu' ? { n_gpu_layers: 0, n_threads: threads === '1' ? 1 : navigator.hardwareConcurrency } : { n_gpu_layers: 999 };
+      const choice =
+        device === 'cpu'
+          ? { n_gpu_layers: 0, n_threads: threads === '1' ? 1 : navigator.hardwareConcurrency }
+          : { n_gpu_layers: 999 };
       await engine.loadModel([await (await fetch(at)).blob()], { n_ctx: 4096, ...choice });
       return async (arrived) => {
         let tokens = 0;

@@ -51,17 +51,29 @@ pub fn parallel(n: usize, grain: usize, cost: usize, work: &Work) {
 mod tests {
     use super::*;
 
+    /// By all threads, once no other test has them.
+    fn together(n: usize, part: usize, work: &Work) {
+        assert!(pool::threads() > 0);
+        while !pool::run(n, part, work) {
+            std::thread::yield_now();
+        }
+    }
+
     #[test]
     fn parts_are_the_whole() {
         for n in 0..100 {
-            for grain in [1, 4, 7] {
+            for part in [1, 4, 7, 64] {
                 let mut times = vec![0.0; n];
                 let shared = Shared::new(&mut times);
-                parallel(n, grain, usize::MAX, &|part| {
-                    assert!(part.start.is_multiple_of(grain));
-                    shared.part(part).iter_mut().for_each(|times| *times += 1.0);
+                let add = |part: Range<usize>| shared.part(part).iter_mut().for_each(|times| *times += 1.0);
+                together(n, part, &add);
+                assert_eq!(times, vec![1.0; n], "parts of {part}");
+                let shared = Shared::new(&mut times);
+                parallel(n, part, usize::MAX, &|range| {
+                    assert!(range.start.is_multiple_of(part));
+                    shared.part(range).iter_mut().for_each(|times| *times += 1.0);
                 });
-                assert_eq!(times, vec![1.0; n]);
+                assert_eq!(times, vec![2.0; n], "multiples of {part}");
             }
         }
     }
@@ -90,11 +102,9 @@ mod tests {
     #[test]
     fn a_part_that_panics_is_the_callers_panic() {
         for _ in 0..50 {
-            let ran = std::panic::catch_unwind(|| {
-                parallel(64, 1, usize::MAX, &|part| assert!(!part.contains(&40), "planted"));
-            });
+            let ran = std::panic::catch_unwind(|| together(64, 1, &|part| assert!(!part.contains(&40), "planted")));
             assert!(ran.is_err());
         }
-        parallel(64, 1, usize::MAX, &|_| {});
+        together(64, 1, &|_| {});
     }
 }
