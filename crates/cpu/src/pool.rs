@@ -154,6 +154,9 @@ mod sleep {
     use std::sync::atomic::AtomicU32;
     use std::sync::{Condvar, Mutex, Once, PoisonError};
 
+    /// The most threads: memory keeps no more of them busy, and short products would wait for the last to wake.
+    const MOST: usize = 16;
+
     static SLEEPERS: Mutex<()> = Mutex::new(());
     static WOKEN: Condvar = Condvar::new();
 
@@ -179,12 +182,12 @@ mod sleep {
         }
     }
 
-    /// Starts the helpers: with the caller as many threads as there are processors for.
+    /// Starts the helpers: with the caller as many threads as there are processors for, up to [`MOST`].
     pub fn begin() {
         static BEGUN: Once = Once::new();
         BEGUN.call_once(|| {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
-            for _ in 1..processors {
+            for _ in 1..processors.min(MOST) {
                 if std::thread::Builder::new().name("millrace-cpu".into()).spawn(helper).is_ok() {
                     POOL.helpers.fetch_add(1, SeqCst);
                 }
