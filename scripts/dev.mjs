@@ -126,7 +126,7 @@ async function develop(port) {
 }
 
 /** Where `--time` edits: a leaf, the middle, and what much depends on. */
-const EDITED = ['src/web/bindings.rs', 'src/decode/generate.rs', 'src/plan/mod.rs'];
+const EDITED = ['src/web/bindings.rs', 'src/decode/steps.rs', 'src/plan/mod.rs'];
 
 /** The file with one statement more, in the body of its first function. */
 function edited(text, number) {

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::forced::Form;
-use super::{Options, plain};
+use super::{Options, pace, plain};
 use crate::base::Cancel;
-use crate::decode::{self, Extras, MOST_TOGETHER, Member, Run, Session, Speculate};
+use crate::decode::{self, MOST_TOGETHER, Outcome, Session, Speculate, Turn};
 use crate::error::Result;
 use crate::sample::SamplingOptions;
 use crate::state::{Input, SequenceId};
@@ -35,7 +35,7 @@ pub(super) async fn measure(
         .parameters(&[], decode::RING)?;
     let room = (session.sizes().slots as usize).min(MOST_TOGETHER);
     let sequences: Vec<SequenceId> = (0..room).map(|_| session.states_mut().begin_another()).collect();
-    let run_alone = || Run { speculate: Speculate::Off, ..plain(prompt, sampling, options) };
+    let turn_alone = || Turn { speculate: Speculate::Off, ..plain(prompt, sampling, options, cancel) };
     let mut measured = Vec::new();
     for answers in [2, 4, MOST_TOGETHER].into_iter().filter(|answers| *answers <= room) {
         let (mut together, mut alone) = (Vec::new(), Vec::new());
@@ -45,36 +45,33 @@ pub(super) async fn measure(
             let mut begun = Vec::new();
             for sequence in &sequences[..answers] {
                 let mut constraint = form.map(Form::begin);
-                let first = Run { sequence: *sequence, limit: 1, constraint: constraint.as_mut(), ..run_alone() };
-                let read = session.generate(first, cancel, &mut |_| true).await?;
+                let first = Turn { sequence: *sequence, limit: 1, constraint: constraint.as_mut(), ..turn_alone() };
+                let read = session.generate(first, pace(options)).await?;
                 let mut text = prompt.clone();
                 text.push_tokens(&read.tokens);
                 begun.push((text, constraint));
             }
-            let mut members: Vec<Member<'_>> = sequences
+            let mut turns: Vec<Turn<'_>> = sequences
                 .iter()
                 .zip(&mut begun)
-                .map(|(sequence, (text, constraint))| Member {
-                    extras: Extras::default(),
-                    constraint: constraint.as_mut(),
+                .map(|(sequence, (text, constraint))| Turn {
                     sequence: *sequence,
-                    text,
-                    sampling,
-                    limit: options.gen_tokens,
-                    cancel,
-                    on_tokens: Box::new(|_, _| true),
+                    constraint: constraint.as_mut(),
+                    resumed: true,
+                    ..plain(text, sampling, options, cancel)
                 })
                 .collect();
-            let stretch = session.together(&mut members, options.load.chunk, &|| false).await?;
-            drop(members);
+            let stretch = session.run(&mut turns, pace(options)).await?;
+            drop(turns);
             let mut tok_s = 0.0;
             for part in stretch.parts {
-                tok_s += part?.timings.decode_tok_s;
+                let Outcome { tokens, timings, .. } = part?;
+                tok_s += tokens.len() as f64 * 1000.0 / (timings.prefill_ms + timings.decode_ms);
             }
             stretch.failure.map_or(Ok(()), Err)?;
             let mut constraint = form.map(Form::begin);
-            let whole = Run { sequence: sequences[0], constraint: constraint.as_mut(), ..run_alone() };
-            let one = session.generate(whole, cancel, &mut |_| true).await?;
+            let whole = Turn { sequence: sequences[0], constraint: constraint.as_mut(), ..turn_alone() };
+            let one = session.generate(whole, pace(options)).await?;
             if run > 0 {
                 together.push(tok_s);
                 alone.push(one.timings.decode_tok_s);

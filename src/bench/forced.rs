@@ -7,10 +7,10 @@ use std::rc::Rc;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Options, median, plain};
+use super::{Options, median, pace, plain};
 use crate::base::Cancel;
 use crate::check::random::Random;
-use crate::decode::{self, Run, Session, Speculate};
+use crate::decode::{self, Session, Speculate, Turn};
 use crate::error::Result;
 use crate::grammar::{Compiler, Constraint, Grammar, Vocabulary};
 use crate::sample::SamplingOptions;
@@ -92,8 +92,8 @@ pub async fn measure(
             cancel.check()?;
             let mut constraint = forced.then(|| form.begin());
             let constraint = constraint.as_mut();
-            let run = Run { constraint, speculate: Speculate::Off, ..plain(prompt, sampling, options) };
-            let outcome = session.generate(run, cancel, &mut |_| true).await?;
+            let asked = Turn { constraint, speculate: Speculate::Off, ..plain(prompt, sampling, options, cancel) };
+            let outcome = session.generate(asked, pace(options)).await?;
             if turn == 0 {
                 first_ms = outcome.timings.prefill_ms - first_ms;
                 continue;

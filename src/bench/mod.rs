@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::base::options::Options as _;
 use crate::base::{Cancel, Progress, now_ms};
-use crate::decode::{self, Extras, KernelRow, PrefillRow, ProfileRow, RowsTime, Run, Session, Speculate, Tuned};
+use crate::decode::{self, Extras, KernelRow, Pace, PrefillRow, ProfileRow, RowsTime, Session, Speculate, Tuned, Turn};
 use crate::engine::{LoadOptions, SelfTestInfo, describe, open_device, open_empty, open_session};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
@@ -396,9 +396,9 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// A run that reads a prompt anew and samples the bench's number of tokens.
-fn plain<'a>(prompt: &'a Input, sampling: Sampling, options: &Options) -> Run<'a> {
-    Run {
+/// A turn that reads a prompt anew and samples the bench's number of tokens.
+fn plain<'a>(prompt: &'a Input, sampling: Sampling, options: &Options, cancel: &'a Cancel) -> Turn<'a> {
+    Turn {
         sequence: FIRST,
         prompt,
         sampling,
@@ -407,10 +407,15 @@ fn plain<'a>(prompt: &'a Input, sampling: Sampling, options: &Options) -> Run<'a
         resumed: false,
         extras: Extras::default(),
         constraint: None,
-        chunk: options.load.chunk,
         speculate: options.speculate,
-        pause: &|| false,
+        cancel,
+        on_progress: Box::new(|_| true),
     }
+}
+
+/// The pace of the bench's runs, which never pause.
+fn pace(options: &Options) -> Pace<'static> {
+    Pace { chunk: options.load.chunk, pause: &|| false }
 }
 
 /// The time to the first token of second turns, after short first turns and long ones, in turns.
@@ -426,11 +431,12 @@ async fn second_turns(session: &mut Session, options: &Options, cancel: &Cancel)
             let mut text = Input::from(
                 (0..turn.after).map(|i| (i + run).wrapping_mul(2_654_435_761) % vocab).collect::<Vec<u32>>(),
             );
-            let first = Run { limit: TURN, ..plain(&text, sampling, options) };
-            text.push_tokens(&session.generate(first, cancel, &mut |_| true).await?.tokens);
+            let first = Turn { limit: TURN, ..plain(&text, sampling, options, cancel) };
+            let first = session.generate(first, pace(options)).await?;
+            text.push_tokens(&first.tokens);
             text.push_tokens(&(0..TURN).map(|i| (i + 7).wrapping_mul(40_503) % vocab).collect::<Vec<_>>());
-            let second = Run { limit: TURN, afresh: false, ..plain(&text, sampling, options) };
-            let outcome = session.generate(second, cancel, &mut |_| true).await?;
+            let second = Turn { limit: TURN, afresh: false, ..plain(&text, sampling, options, cancel) };
+            let outcome = session.generate(second, pace(options)).await?;
             turn.cached = outcome.known;
             if run > 0 {
                 times.push(outcome.timings.ttft_ms);
@@ -455,25 +461,24 @@ async fn one(
     let mut arrivals: Vec<(f64, u32)> = Vec::new();
     let mut reported = now_ms();
     let mut so_far = 0;
-    let run = plain(prompt, sampling, options);
-    let outcome = session
-        .generate(run, cancel, &mut |progress| {
-            if let decode::Progress::Tokens { ids, .. } = progress {
-                let now = now_ms();
-                arrivals.push((now, ids.len() as u32));
-                so_far += ids.len() as u32;
-                let (began, first) = arrivals[0];
-                if now - reported >= REPORT_MS && arrivals.len() > 1 {
-                    reported = now;
-                    report(Status::Measure(Measuring {
-                        tokens: Some((so_far, f64::from(so_far - first) * 1000.0 / (now - began))),
-                        ..step
-                    }));
-                }
+    let on_progress = Box::new(|progress: decode::Progress<'_>| {
+        if let decode::Progress::Tokens { ids, .. } = progress {
+            let now = now_ms();
+            arrivals.push((now, ids.len() as u32));
+            so_far += ids.len() as u32;
+            let (began, first) = arrivals[0];
+            if now - reported >= REPORT_MS && arrivals.len() > 1 {
+                reported = now;
+                report(Status::Measure(Measuring {
+                    tokens: Some((so_far, f64::from(so_far - first) * 1000.0 / (now - began))),
+                    ..step
+                }));
             }
-            true
-        })
-        .await?;
+        }
+        true
+    });
+    let turn = Turn { on_progress, ..plain(prompt, sampling, options, cancel) };
+    let outcome = session.generate(turn, pace(options)).await?;
     cancel.check()?;
     if outcome.tokens.len() != options.gen_tokens as usize {
         return Err(Error::internal(format!(

@@ -138,7 +138,7 @@ mod tests {
     /// A timer that empty submissions set off every 4 ms.
     const PUMPED: Hears = |asked, done| ((done.max(asked) / 4.0).floor() + 1.0) * 4.0;
 
-    /// Simulates the loop in generate.rs with a GPU that takes `ms` a token. Returns tokens a second after the first 20
+    /// Simulates the loop in steps.rs with a GPU that takes `ms` a token. Returns tokens a second after the first 20
     /// readbacks, and the last chunks.
     fn decode(policy: &mut ChunkPolicy, ms: f64, hears: Hears, most: u32) -> (f64, Vec<u32>) {
         let (mut now, mut free, mut recorded) = (0.0_f64, 0.0_f64, 0);

@@ -1,5 +1,4 @@
 //! Chunks of decode steps in flight: recorded and submitted ahead of the one that is read, and read back in order.
-//! Shared by the decode loops of one sequence and of several.
 
 use std::collections::VecDeque;
 
@@ -7,7 +6,7 @@ use super::chunk::{ChunkPolicy, MOST};
 use super::needs::Needs;
 use super::session::Session;
 use crate::base::now_ms;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::gpu::{Encoder, Pending};
 use crate::plan::{Pass, Stage};
 use crate::state::SequenceId;
@@ -47,7 +46,7 @@ struct Flight {
     pending: Pending,
 }
 
-/// The chunks in flight of one loop, and the policy for the next.
+/// The chunks in flight of a run, and the policy for the next.
 pub(super) struct InFlight {
     pub needs: Needs,
     /// The sequence of which a snapshot is taken at the end of each chunk, and its tokens before the first step; only
@@ -107,11 +106,6 @@ impl InFlight {
     /// Whether there was an error.
     pub fn failed(&self) -> bool {
         self.failure.is_some()
-    }
-
-    /// Whether the error is a device loss.
-    pub fn lost_device(&self) -> bool {
-        self.failure.as_ref().is_some_and(|e| e.kind() == ErrorKind::DeviceLost)
     }
 
     /// Takes the error.

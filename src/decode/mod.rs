@@ -4,28 +4,27 @@
 mod adapters;
 mod bisect;
 mod chunk;
-mod company;
-mod generate;
 mod in_flight;
 mod needs;
 mod pool;
 mod prefill;
 mod profile;
 mod program;
+mod prompt;
 mod random;
 mod rebuild;
 mod reference;
 mod session;
 mod speculate;
+mod steps;
 mod tiles;
 mod tune;
+mod turn;
 pub mod twins;
 mod warm;
 
 pub use bisect::Compared;
 pub use chunk::MOST as RING;
-pub use company::{MOST_TOGETHER, Member, Stretch};
-pub use generate::{Extras, Logprobs, Outcome, Progress, Run, STATE_COPIES, Timings};
 pub use pool::Text;
 pub use profile::{KernelRow, PrefillRow, ProfileRow, RowsTime, Use};
 #[cfg(test)]
@@ -40,3 +39,4 @@ pub use session::{SelfTest, Session};
 pub use speculate::Speculate;
 pub use tiles::{Tile, TileSizes};
 pub use tune::{BUDGET_MS, Tuned};
+pub use turn::{Extras, Logprobs, MOST_TOGETHER, Outcome, Pace, Progress, STATE_COPIES, Stretch, Timings, Turn};

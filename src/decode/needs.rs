@@ -1,14 +1,13 @@
 //! A generation's needs of the decode steps' plans: the stages that run, and their compilation.
 
-use super::company::Member;
-use super::generate::{Extras, LOGPROBS_ROW, Run};
 use super::session::Session;
 use super::speculate::{ACCEPTED_ROW, Speculate};
+use super::turn::{Extras, LOGPROBS_ROW, Turn};
 use crate::base::numbers::FEW_ROWS;
 use crate::error::{Error, Result};
 use crate::grammar::Constraint;
 use crate::layout::Control;
-use crate::plan::{Lane, Stage};
+use crate::plan::{Lane, Pass, Stage};
 use crate::sample::{MAX_TOP_LOGPROBS, Sampling};
 
 /// Bytes of the ids of a token's likeliest alternatives.
@@ -36,31 +35,18 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// The needs of one sequence, without drafts.
-    fn of(run: &Run<'_>, vocab: u32) -> Self {
-        let Run { sampling, extras, .. } = run;
+    /// The needs of these turns, those of one without drafts. A stage runs for all rows where one of them needs it, and
+    /// changes nothing for the other rows.
+    fn of(turns: &[Turn<'_>], vocab: u32) -> Self {
+        let company = turns.len() > 1;
         Self {
-            temperature: sampling.temperature != 0.0,
-            rounds: sampling.filter_rounds(vocab),
-            penalize: penalizes(sampling, *extras),
-            logprobs: extras.logprobs,
-            grammar: run.constraint.is_some(),
-            drafts: false,
-            company: false,
-        }
-    }
-
-    /// The needs of several sequences: a stage runs for all rows where one of them needs it, and changes nothing for
-    /// the other rows.
-    fn of_company(members: &[Member<'_>], vocab: u32) -> Self {
-        Self {
-            temperature: members.iter().any(|row| row.sampling.temperature != 0.0),
-            rounds: members.iter().map(|row| row.sampling.filter_rounds(vocab)).max().unwrap_or(0),
-            penalize: members.iter().any(|row| penalizes(&row.sampling, row.extras)),
-            logprobs: members.iter().any(|row| row.extras.logprobs),
-            grammar: members.iter().any(|row| row.constraint.is_some()),
-            drafts: true,
-            company: true,
+            temperature: turns.iter().any(|turn| turn.sampling.temperature != 0.0),
+            rounds: turns.iter().map(|turn| turn.sampling.filter_rounds(vocab)).max().unwrap_or(0),
+            penalize: turns.iter().any(|turn| penalizes(&turn.sampling, turn.extras)),
+            logprobs: turns.iter().any(|turn| turn.extras.logprobs),
+            grammar: turns.iter().any(|turn| turn.constraint.is_some()),
+            drafts: company,
+            company,
         }
     }
 
@@ -116,30 +102,24 @@ fn penalizes(sampling: &Sampling, extras: Extras<'_>) -> bool {
 }
 
 impl Session {
-    /// Compiles the passes that a generation needs, and puts its grammar into the GPU's memory. Returns the needs of
-    /// its steps.
-    pub(super) async fn prepare_run(&mut self, run: &Run<'_>) -> Result<Needs> {
-        let needs = Needs::of(run, self.model().config().drawn as u32);
-        let drafts = self.prepare_drafts(run.speculate, needs.allows_drafts()).await?;
+    /// Compiles what steps of these turns need beside prefill and decode, whose pass without drafts is `pass`, and puts
+    /// their grammars into the GPU's memory. Returns the needs of the steps.
+    pub(super) async fn prepare_turns(&mut self, turns: &[Turn<'_>], pass: Pass) -> Result<Needs> {
+        let mut needs = Needs::of(turns, self.model().config().drawn as u32);
+        if let [alone] = turns {
+            needs.drafts = self.prepare_drafts(alone.speculate, needs.allows_drafts()).await?;
+        }
         if needs.penalize {
             self.prepare_extras().await?;
         }
-        self.prepare_grammars(run.constraint.as_deref().as_slice()).await?;
-        if run.prompt.has_rows() {
+        let constraints: Vec<&Constraint> = turns.iter().filter_map(|turn| turn.constraint.as_deref()).collect();
+        self.prepare_grammars(&constraints).await?;
+        if turns.iter().any(|turn| turn.prompt.has_rows()) {
             self.prepare_rows().await?;
         }
-        Ok(Needs { drafts, ..needs })
-    }
-
-    /// Compiles what steps of several sequences need, and puts their grammars into the GPU's memory. Returns the needs
-    /// of the steps.
-    pub(super) async fn prepare_company(&mut self, members: &[Member<'_>]) -> Result<Needs> {
-        let needs = Needs::of_company(members, self.model().config().drawn as u32);
-        if needs.penalize {
-            self.prepare_extras().await?;
+        if needs.company {
+            self.prepare_passes(&[pass]).await?;
         }
-        let constraints: Vec<&Constraint> = members.iter().filter_map(|row| row.constraint.as_deref()).collect();
-        self.prepare_grammars(&constraints).await?;
         Ok(needs)
     }
 

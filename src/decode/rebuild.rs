@@ -1,7 +1,6 @@
 //! Rebuilds a state that was lost with its device from its tokens, by the same passes and steps, so that it is the same
 //! to the last bit.
 
-use super::generate::Outcome;
 use super::prefill::Next;
 use super::session::Session;
 use crate::base::Cancel;
@@ -34,18 +33,12 @@ impl Session {
         Decided { lane: self.lane(), avoided: self.select.avoided().to_vec(), few: self.has(Pass::Few) }
     }
 
-    /// Takes the outcome of the last generation until the device was lost, if it had sampled anything.
-    pub fn take_interrupted(&mut self) -> Option<Outcome> {
-        self.interrupted.take()
-    }
-
     /// Takes over the conversations of a session whose device was lost. Each one's state is rebuilt when it is next
     /// used.
     pub fn take_over(&mut self, lost: Self) -> Result<()> {
         self.set_picture_attention(lost.model().config().picture_attention);
         self.states.inherit(lost.states);
         self.ms_a_token = lost.ms_a_token;
-        self.interrupted = lost.interrupted;
         self.rotate_long(lost.long)
     }
 

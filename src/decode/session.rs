@@ -29,7 +29,6 @@ pub use growth::move_in_stages_of;
 
 use super::adapters::{Loaded, Voices};
 use super::chunk::MOST;
-use super::generate::Outcome;
 use super::needs::MOST_ROW;
 use super::program::{
     Compiled, Encoded, Program, build_plans, compile, compile_ahead, encode, make_buffer, make_buffers, plans_with,
@@ -106,8 +105,6 @@ pub struct Session {
     pub(super) states: States,
     /// Whether the tables of rotations are those for texts longer than the model's original context.
     pub(super) long: bool,
-    /// The outcome of the last generation until the device was lost.
-    pub(super) interrupted: Option<Outcome>,
 }
 
 /// The result of a self-test.
@@ -167,7 +164,6 @@ impl Session {
             self_tested: false,
             ms_a_token: None,
             ms_a_step: None,
-            interrupted: None,
             long: false,
         };
         session.lay_out(sizes).await?;

@@ -143,6 +143,11 @@ impl Taken {
         Self { ended: tokens.len() < ids.len(), tokens, drafted: 0, accepted: 0 }
     }
 
+    /// The tokens of one sequence's row of steps that take one token for each of several sequences.
+    pub fn of_row(words: &[u32], row: usize) -> Self {
+        Self::of_ids(&words.chunks_exact(FEW_ROWS as usize + 1).map(|step| step[row]).collect::<Vec<_>>())
+    }
+
     /// The tokens of steps that may take several, from each step's row of tokens and number of drafts.
     pub fn of_rows(words: &[u32]) -> Self {
         let mut all = Self { tokens: Vec::new(), ended: false, drafted: 0, accepted: 0 };

@@ -9,8 +9,8 @@ use super::recover::Losses;
 use super::texts::{Rendered, rendered_prompt};
 use super::{Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request};
 use crate::base::options::Options as _;
-use crate::base::{Cancel, now_ms};
-use crate::decode::{self, Extras, Member, Outcome, ProfileRow, Run, Timings};
+use crate::base::{Cancel, Progress, now_ms};
+use crate::decode::{self, Extras, Outcome, Pace, ProfileRow, Stretch, Timings, Turn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grammar::{Compiled, Constraint, Grammar};
 use crate::sample::{Sampling, SamplingOptions};
@@ -42,6 +42,8 @@ pub(super) struct Answer<'a> {
     /// Whether the text ends with a token that this answer has sampled.
     pub resumed: bool,
     pub complete: bool,
+    /// The error that has ended the answer.
+    pub failure: Option<Error>,
     /// Whether other requests were answered meanwhile.
     pub in_company: bool,
     pub outcome: Outcome,
@@ -92,6 +94,7 @@ impl<'a> Answer<'a> {
             afresh: !request.reuse,
             resumed: false,
             complete: false,
+            failure: None,
             in_company: false,
             outcome: Outcome::default(),
             reading_ms: 0.0,
@@ -113,11 +116,9 @@ impl<'a> Answer<'a> {
         self.outcome.tokens.last().is_some_and(|id| self.sampler.stop.contains(id))
     }
 
-    /// Appends the tokens that had come when the device was lost: generation continues behind them.
-    pub fn interrupted(&mut self, part: Outcome) {
-        self.prompt.push_tokens(&part.tokens);
-        self.outcome = std::mem::take(&mut self.outcome).and(self.losses.charged(part));
-        self.resumed = true;
+    /// Whether the answer is complete, or has failed.
+    pub fn ended(&self) -> bool {
+        self.complete || self.failure.is_some()
     }
 
     /// Whether the answer's tokens can be sampled in one step with tokens of other answers: not where drafts are always
@@ -142,16 +143,11 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The run of the answer's next part, of at most `limit` tokens, and its output. `chunk`: tokens between two
-    /// readbacks, where their number is fixed.
-    fn part<'p>(
-        &'p mut self,
-        limit: u32,
-        chunk: Option<u32>,
-        pause: &'p dyn Fn() -> bool,
-    ) -> (Run<'p>, &'p mut Output<'a>) {
+    /// The answer's next turn in the decode loop, of at most `limit` tokens.
+    fn turn(&mut self, limit: u32) -> Turn<'_> {
         let extras = extras(&self.outcome, &self.sampler, &self.request);
-        let run = Run {
+        let out = &mut self.out;
+        Turn {
             sequence: self.sequence,
             prompt: &self.prompt,
             sampling: self.sampler.sampling,
@@ -160,26 +156,9 @@ impl<'a> Answer<'a> {
             resumed: self.resumed,
             extras,
             constraint: self.constraint.as_mut(),
-            chunk,
             speculate: self.request.speculate,
-            pause,
-        };
-        (run, &mut self.out)
-    }
-
-    /// The answer's part of steps that several answers take together, of at most `limit` tokens.
-    pub fn member(&mut self, limit: u32) -> Member<'_> {
-        let extras = extras(&self.outcome, &self.sampler, &self.request);
-        let out = &mut self.out;
-        Member {
-            sequence: self.sequence,
-            text: &self.prompt,
-            sampling: self.sampler.sampling,
-            extras,
-            constraint: self.constraint.as_mut(),
-            limit,
             cancel: &self.cancel,
-            on_tokens: Box::new(|ids, logprobs| out.hear(decode::Progress::Tokens { ids, logprobs })),
+            on_progress: Box::new(|progress| out.hear(progress)),
         }
     }
 
@@ -223,8 +202,8 @@ impl Engine {
     ) -> Result<Generation> {
         let listens = Box::new(|event: Event<'_>| on_event(event));
         let mut answer = self.begin(Cow::Borrowed(request), listens, cancel, Some(&[])).await?;
-        while !answer.complete {
-            self.go_on(&mut answer, &|| false).await?;
+        while !answer.ended() {
+            self.go_on(&mut [&mut answer], &|| false).await;
         }
         self.end(answer).await
     }
@@ -314,7 +293,7 @@ impl Engine {
     }
 
     /// How many tokens an answer may sample now.
-    pub(super) fn limit(&self, answer: &Answer<'_>) -> u32 {
+    fn limit(&self, answer: &Answer<'_>) -> u32 {
         let read = answer.prompt.len() as u32;
         // Positions beyond the original context are rotated otherwise: the text is read again before the first of them.
         let reach =
@@ -326,36 +305,35 @@ impl Engine {
             .min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX))
     }
 
-    /// Continues an answer alone until it is complete, or paused by `pause`.
-    pub(super) async fn go_on(&mut self, answer: &mut Answer<'_>, pause: &dyn Fn() -> bool) -> Result<()> {
-        let limit = self.limit(answer);
-        if let Err(e) = self.look_for(answer).await {
-            return self.went_wrong(answer, e).await;
-        }
+    /// Continues one answer alone, or several in common steps, until one of them has ended, or until `pause`.
+    pub(super) async fn go_on(&mut self, answers: &mut [&mut Answer<'_>], pause: &dyn Fn() -> bool) {
         let started = now_ms();
-        let cancel = answer.cancel.clone();
-        let (run, out) = answer.part(limit, self.options.chunk, pause);
-        match self.session.generate(run, &cancel, &mut |step| out.hear(step)).await {
-            Ok(part) => self.took(answer, part, limit),
-            Err(e) if e.kind() == ErrorKind::Aborted => answer.complete = true,
-            Err(e) => return self.broke_off(answer, e, started).await,
+        for i in 0..answers.len() {
+            if let Err(e) = self.look_for(answers[i]).await {
+                return self.went_wrong(answers, e).await;
+            }
         }
-        Ok(())
-    }
-
-    /// Handles the failure of a part that began at `started`. Where the device was lost after the part's first token,
-    /// the answer continues behind its tokens.
-    async fn broke_off(&mut self, answer: &mut Answer<'_>, e: Error, started: f64) -> Result<()> {
-        if let Some(part) = self.session.take_interrupted() {
-            answer.interrupted(part);
-        } else {
-            answer.losses.ms += now_ms() - started;
+        let limits: Vec<u32> = answers.iter().map(|answer| self.limit(answer)).collect();
+        let mut turns: Vec<Turn<'_>> =
+            answers.iter_mut().zip(&limits).map(|(answer, limit)| answer.turn(*limit)).collect();
+        let run = self.session.run(&mut turns, Pace { chunk: self.options.chunk, pause }).await;
+        drop(turns);
+        let Stretch { parts, failure } = run.unwrap_or_else(|e| Stretch { parts: Vec::new(), failure: Some(e) });
+        let parts = parts.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+        for ((answer, limit), part) in answers.iter_mut().zip(limits).zip(parts) {
+            match part {
+                Some(Ok(part)) if limit == 0 || !part.tokens.is_empty() => self.took(answer, part, limit),
+                Some(Err(e)) => self.went_wrong(&mut [&mut **answer], e).await,
+                // Without a token the answer stands where it was.
+                _ if failure.is_some() => answer.losses.ms += now_ms() - started,
+                _ => {}
+            }
+            answer.complete |= answer.cancel.is_cancelled();
         }
-        if answer.cancel.is_cancelled() || answer.stopped_itself() {
-            answer.complete = true;
-            return Ok(());
+        let Some(e) = failure else { return };
+        if !answers.iter().all(|answer| answer.ended()) {
+            self.went_wrong(answers, e).await;
         }
-        self.went_wrong(answer, e).await
     }
 
     /// Encodes the pictures of a prompt that the sequence does not hold.
@@ -370,21 +348,31 @@ impl Engine {
         looked
     }
 
-    /// Handles an error: recovers from a lost device, so that the answer can continue; an aborted answer is complete.
-    async fn went_wrong(&mut self, answer: &mut Answer<'_>, e: Error) -> Result<()> {
-        let Answer { losses, out, cancel, .. } = answer;
-        match self.survive(e, losses, &|progress| out.progress(progress), cancel).await {
-            Err(e) if e.kind() == ErrorKind::Aborted => answer.complete = true,
-            recovered => {
-                recovered?;
-                answer.losses.charge(&mut answer.outcome);
-            }
+    /// Handles an error: recovers from a lost device, once for all of these answers, so that they can continue. Those
+    /// that are cancelled are complete; without recovery the others have failed.
+    pub(super) async fn went_wrong(&mut self, answers: &mut [&mut Answer<'_>], e: Error) {
+        let mut losses = Losses::default();
+        // One answer's cancellation does not end the recovery of others.
+        let cancel = if let [alone] = answers { alone.cancel.clone() } else { Cancel::new() };
+        let tell = |progress: Progress| answers.iter().for_each(|answer| answer.out.progress(progress.clone()));
+        let survived = self.survive(e, &mut losses, &tell, &cancel).await;
+        for answer in answers.iter_mut() {
+            answer.complete |= answer.cancel.is_cancelled();
+            answer.losses.count += losses.count;
+            answer.losses.ms += losses.ms;
         }
-        Ok(())
+        let rest = answers.iter_mut().filter(|answer| !answer.ended());
+        match survived {
+            Ok(()) => answers.iter_mut().for_each(|answer| answer.losses.charge(&mut answer.outcome)),
+            Err(mut e) => rest.for_each(|answer| {
+                let copy = Error::new(e.kind(), e.message());
+                answer.failure = Some(std::mem::replace(&mut e, copy));
+            }),
+        }
     }
 
     /// Takes the outcome of a part of at most `limit` tokens.
-    pub(super) fn took(&self, answer: &mut Answer<'_>, part: Outcome, limit: u32) {
+    fn took(&self, answer: &mut Answer<'_>, part: Outcome, limit: u32) {
         let context = self.session.context();
         let (room, wanted) = (context.saturating_sub(answer.prompt.len() as u32), answer.wanted());
         let part = answer.losses.charged(part);
@@ -420,8 +408,9 @@ impl Engine {
         }
     }
 
-    /// The result of a complete answer.
+    /// The result of an answer that has ended.
     pub(super) async fn end(&mut self, mut answer: Answer<'_>) -> Result<Generation> {
+        answer.failure.take().map_or(Ok(()), Err)?;
         answer.out.finish()?;
         let finish_reason = answer.finish_reason();
         let timings = Timings { load_ms: self.load_ms, ..answer.timings() };

@@ -9,11 +9,10 @@ use std::rc::Rc;
 
 use super::answer::Answer;
 use super::output::Listens;
-use super::recover::Losses;
 use super::{Engine, Generation, Request};
 use crate::base::{Cancel, now_ms};
-use crate::decode::{MOST_TOGETHER, Member, Outcome, Stretch};
-use crate::error::{Error, ErrorKind, Result};
+use crate::decode::MOST_TOGETHER;
+use crate::error::Result;
 use crate::grammar::Grammar;
 use crate::state::{FIRST, Input, SequenceId};
 
@@ -83,7 +82,6 @@ struct Active<'a> {
     /// Whether the answer has a sequence, and whether it has a token.
     placed: bool,
     begun: bool,
-    failure: Option<Error>,
 }
 
 /// The sequences of answers in progress.
@@ -111,8 +109,8 @@ fn fitting<'g>(
     together
 }
 
-/// The next turn.
-enum Turn {
+/// What the answers in progress do next.
+enum NextTurn {
     /// One answer continues alone.
     One(usize),
     /// One answer reads a pass of its prompt.
@@ -142,22 +140,20 @@ impl Engine {
             let turn = self.turn(&active, turns, others_first);
             turns += 1;
             // After a pass of a prompt, or a first token, the other answers take steps before the next pass.
-            others_first = matches!(&turn, Turn::Reads(_)) || matches!(&turn, Turn::One(i) if !active[*i].begun);
+            others_first =
+                matches!(&turn, NextTurn::Reads(_)) || matches!(&turn, NextTurn::One(i) if !active[*i].begun);
             self.take_turn(desk, &mut active, turn).await;
             let mut i = 0;
             while i < active.len() {
                 let one = &mut active[i];
                 one.begun |= !one.answer.outcome.tokens.is_empty();
                 one.answer.complete |= one.answer.cancel.is_cancelled();
-                if !one.answer.complete && one.failure.is_none() {
+                if !one.answer.ended() {
                     i += 1;
                     continue;
                 }
-                let Active { answer, done, failure, .. } = active.remove(i);
-                let ended = match failure {
-                    Some(failure) => Err(failure),
-                    None => self.end(answer).await,
-                };
+                let Active { answer, done, .. } = active.remove(i);
+                let ended = self.end(answer).await;
                 looked(self);
                 done(ended);
             }
@@ -173,7 +169,7 @@ impl Engine {
             let placed = request.logits || request.logits_from.is_some();
             let busy = busy(active);
             match self.begin(Cow::Owned(request), on_event, &cancel, placed.then_some(&busy[..])).await {
-                Ok(answer) => active.push(Active { conversation, answer, done, placed, begun: false, failure: None }),
+                Ok(answer) => active.push(Active { conversation, answer, done, placed, begun: false }),
                 Err(e) => done(Err(e)),
             }
             if active.len() > 1 {
@@ -189,11 +185,11 @@ impl Engine {
         let Some(next) = active.iter_mut().find(|one| !one.begun).filter(|one| !one.placed) else { return };
         match self.sequence_for(&next.answer.request, &next.answer.prompt, &busy) {
             Ok(sequence) => (next.answer.sequence, next.placed) = (sequence, true),
-            Err(e) => next.failure = Some(e),
+            Err(e) => next.answer.failure = Some(e),
         }
     }
 
-    fn turn(&self, active: &[Active<'_>], turns: usize, others_first: bool) -> Turn {
+    fn turn(&self, active: &[Active<'_>], turns: usize, others_first: bool) -> NextTurn {
         let ready: Vec<usize> = (0..active.len()).filter(|i| active[*i].begun).collect();
         if let Some(reader) =
             (0..active.len()).find(|i| !active[*i].begun).filter(|_| !others_first || ready.is_empty())
@@ -201,7 +197,7 @@ impl Engine {
             let answer = &active[reader].answer;
             let in_passes =
                 !ready.is_empty() && self.session.reads_in_passes(answer.sequence, &answer.prompt, answer.afresh);
-            return if in_passes { Turn::Reads(reader) } else { Turn::One(reader) };
+            return if in_passes { NextTurn::Reads(reader) } else { NextTurn::One(reader) };
         }
         // Answers can step together where their keys are rotated alike.
         let beside = |i: &usize| active[*i].answer.resumed && active[*i].answer.may_stand_beside();
@@ -214,7 +210,7 @@ impl Engine {
         let together = fitting(together, |i| active[i].answer.grammar(), MOST_GRAMMAR_BYTES);
         let others: Vec<usize> = ready.into_iter().filter(|i| together.len() < 2 || !together.contains(i)).collect();
         let turns = turns % (others.len() + usize::from(together.len() > 1)).max(1);
-        others.get(turns).map_or(Turn::Together(together), |i| Turn::One(*i))
+        others.get(turns).map_or(NextTurn::Together(together), |i| NextTurn::One(*i))
     }
 
     /// Whether answers take steps together rather than turns; in software a step of several rows costs as much as the
@@ -224,8 +220,8 @@ impl Engine {
         self.session.keeps_company() && self.options.together.unwrap_or(!caps.software)
     }
 
-    async fn take_turn<'a>(&mut self, desk: &Desk<'a>, active: &mut [Active<'a>], turn: Turn) {
-        if active.iter().any(|one| one.failure.is_some()) {
+    async fn take_turn<'a>(&mut self, desk: &Desk<'a>, active: &mut [Active<'a>], turn: NextTurn) {
+        if active.iter().any(|one| one.answer.failure.is_some()) {
             return;
         }
         let began = now_ms();
@@ -234,11 +230,11 @@ impl Engine {
         let room = active.len() < self.concurrency();
         let cancels: Vec<Cancel> = active.iter().map(|one| one.answer.cancel.clone()).collect();
         let all = match &turn {
-            Turn::Together(members) => members.len() == active.len(),
+            NextTurn::Together(members) => members.len() == active.len(),
             _ => active.len() == 1,
         };
         // An answer that has just begun pauses after its first token.
-        let first_token = matches!(&turn, Turn::One(i) if !active[*i].begun) && active.len() > 1;
+        let first_token = matches!(&turn, NextTurn::One(i) if !active[*i].begun) && active.len() > 1;
         let arrivals = Cell::new(desk.waiting());
         let pause = || {
             // A request that waits for its conversation's current answer does not interrupt the turn.
@@ -249,24 +245,17 @@ impl Engine {
                 || (!all && cancels.iter().any(Cancel::is_cancelled))
         };
         match turn {
-            Turn::One(i) => {
-                let one = &mut active[i];
-                if let Err(e) = self.go_on(&mut one.answer, &pause).await {
-                    one.failure = Some(e);
-                }
+            NextTurn::One(i) => self.go_on(&mut [&mut active[i].answer], &pause).await,
+            NextTurn::Reads(i) => self.read_pass(&mut active[i].answer).await,
+            NextTurn::Together(members) => {
+                let chosen = active.iter_mut().enumerate().filter(|(i, _)| members.contains(i));
+                self.go_on(&mut chosen.map(|(_, one)| &mut one.answer).collect::<Vec<_>>(), &pause).await;
             }
-            Turn::Reads(i) => {
-                let one = &mut active[i];
-                if let Err(e) = self.read_pass(&mut one.answer).await {
-                    one.failure = Some(e);
-                }
-            }
-            Turn::Together(members) => self.go_on_together(active, &members, &pause).await,
         }
     }
 
     /// Reads a pass of an answer's prompt.
-    async fn read_pass(&mut self, answer: &mut Answer<'_>) -> Result<()> {
+    async fn read_pass(&mut self, answer: &mut Answer<'_>) {
         let began = now_ms();
         let seen = self.look_for(answer).await;
         let read = match seen {
@@ -279,57 +268,8 @@ impl Engine {
                 answer.afresh = false;
                 answer.out.progress_of_prompt(read, answer.prompt.len() - known);
                 answer.out.read += read;
-                Ok(())
             }
-            Err(e) if e.kind() == ErrorKind::Aborted => Ok(()),
-            Err(e) => {
-                let Answer { losses, out, cancel, .. } = answer;
-                match self.survive(e, losses, &|progress| out.progress(progress), cancel).await {
-                    Err(e) if e.kind() == ErrorKind::Aborted => Ok(()),
-                    recovered => recovered,
-                }
-            }
-        }
-    }
-
-    async fn go_on_together(&mut self, active: &mut [Active<'_>], members: &[usize], pause: &dyn Fn() -> bool) {
-        let limits: Vec<u32> = members.iter().map(|i| self.limit(&active[*i].answer)).collect();
-        let mut rows: Vec<Member<'_>> = Vec::new();
-        for (i, one) in active.iter_mut().enumerate() {
-            let Some(at) = members.iter().position(|member| *member == i) else { continue };
-            rows.push(one.answer.member(limits[at]));
-        }
-        let stretch = self.session.together(&mut rows, self.options.chunk, pause).await;
-        drop(rows);
-        let Stretch { parts, failure } = stretch.unwrap_or_else(|e| Stretch { parts: Vec::new(), failure: Some(e) });
-        let nothing = std::iter::repeat_with(|| Ok(Outcome::default()));
-        for ((i, limit), part) in members.iter().zip(limits).zip(parts.into_iter().chain(nothing)) {
-            let one = &mut active[*i];
-            match part {
-                Ok(part) if part.tokens.is_empty() => {}
-                Ok(part) => self.took(&mut one.answer, part, limit),
-                Err(e) => one.failure = Some(e),
-            }
-        }
-        let Some(failure) = failure.filter(|e| e.kind() != ErrorKind::Aborted) else { return };
-        // A lost device is replaced once for all members.
-        let mut losses = Losses::default();
-        let survived = {
-            let tell = |progress: crate::base::Progress| {
-                members.iter().for_each(|i| active[*i].answer.out.progress(progress.clone()))
-            };
-            self.survive(failure, &mut losses, &tell, &Cancel::new()).await
-        };
-        for i in members {
-            let one = &mut active[*i];
-            match &survived {
-                Ok(()) => {
-                    one.answer.losses.count += losses.count;
-                    one.answer.losses.ms += losses.ms;
-                }
-                Err(e) if !one.answer.complete => one.failure = Some(Error::new(e.kind(), e.message())),
-                Err(_) => {}
-            }
+            Err(e) => self.went_wrong(&mut [answer], e).await,
         }
     }
 
