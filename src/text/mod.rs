@@ -25,6 +25,7 @@ mod template;
 mod template_budget;
 mod template_limits;
 mod template_source;
+mod template_variables;
 mod tojson;
 mod tokenizer;
 mod turns;

@@ -14,11 +14,13 @@ use super::Tokenizer;
 use super::calls::Formats;
 use super::clock::DateTime;
 use super::guard::{Guard, Guarded};
+use super::hf::SPECIAL;
 use super::jinja;
 use super::python;
 use super::template_budget::{self, Budget, bound, printed};
 use super::template_limits;
 use super::template_source::TemplateSource;
+use super::template_variables;
 use super::tojson::tojson;
 use super::tokenizer::SpecialTokens;
 use super::turns::Turns;
@@ -95,6 +97,27 @@ impl ChatTemplate {
     pub fn opens_thought(&self) -> bool {
         let question = serde_json::json!([{ "role": "user", "content": "?" }]);
         self.render(&question, None, &Map::new(), true).is_ok_and(|text| text.trim_end().ends_with("<think>"))
+    }
+
+    /// The options of the templates: names of variables that they read beside what the engine sets and what the template
+    /// language defines, such as `enable_thinking` or `date_string`. They are given as `extra` to
+    /// [`ChatTemplate::render`].
+    pub fn variables(&self) -> Vec<String> {
+        let mut options = Vec::new();
+        let (Ok(environment), Ok(config)) = (environment(None, 1), config()) else { return options };
+        let is_known = |name: &str| {
+            SPECIAL.contains(&name)
+                || self.special.contains_key(name)
+                || environment.globals().any(|(global, _)| global == name)
+        };
+        for (name, template) in &self.prepared {
+            if let Ok(compiled) = CompiledTemplate::new(name, &template.text, &config) {
+                for code in std::iter::once(&compiled.instructions).chain(compiled.blocks.values()) {
+                    template_variables::find(code, is_known, &mut options);
+                }
+            }
+        }
+        options
     }
 
     /// How its model writes calls and thoughts, by what its templates and the special tokens show.
@@ -213,8 +236,7 @@ impl ChatTemplate {
         variables.insert("add_generation_prompt", Value::from(add_generation_prompt));
 
         let environment = environment(self.now, parts)?;
-        let config = TemplateConfig { syntax_config: syntax()?, default_auto_escape: Arc::new(|_| AutoEscape::None) };
-        let compiled = CompiledTemplate::new(name, text, &config).map_err(|e| failure("does not parse", &e))?;
+        let compiled = CompiledTemplate::new(name, text, &config()?).map_err(|e| failure("does not parse", &e))?;
         let (main, blocks) = (
             bound(&compiled.instructions),
             compiled.blocks.iter().map(|(name, block)| (*name, bound(block))).collect(),
@@ -250,6 +272,10 @@ fn syntax() -> Result<SyntaxConfig> {
         .lstrip_blocks(true)
         .build()
         .map_err(|e| Error::internal(format!("the syntax of chat templates: {e}")))
+}
+
+fn config() -> Result<TemplateConfig> {
+    Ok(TemplateConfig { syntax_config: syntax()?, default_auto_escape: Arc::new(|_| AutoEscape::None) })
 }
 
 fn environment<'a>(now: Option<DateTime>, parts: u64) -> Result<Environment<'a>> {

@@ -364,3 +364,45 @@ fn expressions_at_random_are_as_in_jinja() {
         refused.join("\n")
     );
 }
+
+/// The names in published templates' idioms that callers may set.
+#[test]
+fn options_are_the_variables_that_a_template_reads_and_does_not_set() {
+    let cases: &[(&str, &[&str])] = &[
+        (
+            "{{ bos_token }}{% for m in messages %}{{ m.role }}{{ loop.index }}{% endfor %}{{ tools }}{{ documents }}",
+            &[],
+        ),
+        ("{% if enable_thinking is defined and enable_thinking is false %}{% endif %}", &["enable_thinking"]),
+        (
+            "{% if not date_string is defined %}{% set date_string = '26 Jul' %}{% endif %}{{ date_string }}",
+            &["date_string"],
+        ),
+        ("{% set think = think | default(true) %}{{ think }}", &["think"]),
+        ("{% if strftime_now is defined and cycler is defined %}{{ strftime_now('%Y') }}{% endif %}", &[]),
+        (
+            "{% if messages[0].role == 'system' %}{% set system = messages[0].content %}{% endif %}\
+             {% if system is defined %}{{ system }}{% endif %}",
+            &[],
+        ),
+        ("{% for x in a %}{% set y = x %}{% endfor %}{{ y ~ x }}", &["a", "y", "x"]),
+        ("{% for k, v in d.items() if w %}{{ k }}{{ v }}{% endfor %}{{ messages[1:n] }}", &["d", "w", "n"]),
+        (
+            "{% macro f(a, b=none) %}{% set c = a %}{{ a ~ b ~ c ~ outer ~ caller() }}{% endmacro %}{{ f(1) ~ c }}",
+            &["outer", "c"],
+        ),
+        ("{% macro f(a, b=1) %}{{ b }}{% endmacro %}{% call(x) f(1) %}{{ x ~ y }}{% endcall %}", &["y"]),
+        ("{% with a = b %}{{ a }}{% endwith %}{{ a }}", &["b", "a"]),
+        (
+            "{% set ns = namespace(effort=reasoning_effort or 'low') %}{% set ns.x = z %}{{ ns.x }}",
+            &["reasoning_effort", "z"],
+        ),
+        (
+            "{% generation %}{{ inside }}{% endgeneration %}{% filter upper %}{{ text }}{% endfilter %}",
+            &["inside", "text"],
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(template(text).unwrap().variables(), *expected, "{text}");
+    }
+}
