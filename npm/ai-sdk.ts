@@ -54,7 +54,7 @@ export function millrace(engine: Engine): MillraceModel {
     engine,
 
     async doGenerate(options) {
-      const { params, warnings, signal } = asked(options);
+      const { params, warnings, signal } = asked(engine, options);
       const answer = await engine.chat.completions.create({ ...params, stream: false }, signal);
       const { message, finish_reason } = answer.choices[0]!;
       const content: LanguageModelV4Content[] = [];
@@ -74,7 +74,7 @@ export function millrace(engine: Engine): MillraceModel {
     },
 
     async doStream(options) {
-      const { params, warnings, signal } = asked(options);
+      const { params, warnings, signal } = asked(engine, options);
       warnings.push(...(await unenforced(engine, params)));
       const chunks = await engine.chat.completions.create(
         { ...params, stream: true, stream_options: { include_usage: true } },
@@ -147,8 +147,20 @@ export function millraceReranking(engine: Engine): RerankingModelV4 & { readonly
 
 const signalOf = (signal: AbortSignal | undefined): { signal?: AbortSignal } => (signal ? { signal } : {});
 
+/** Levels of chat templates that read `reasoning_effort`, for the SDK's. */
+const LEVELS: Record<string, 'low' | 'medium' | 'high' | undefined> = {
+  minimal: 'low',
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'high',
+};
+
 /** A call's options in OpenAI's words. `headers` are for models behind HTTP. */
-function asked(options: LanguageModelV4CallOptions): {
+function asked(
+  engine: Engine,
+  options: LanguageModelV4CallOptions,
+): {
   params: ChatCompletionParams;
   warnings: SharedV4Warning[];
   signal: { signal?: AbortSignal };
@@ -207,13 +219,20 @@ function asked(options: LanguageModelV4CallOptions): {
   }
   const { reasoning = 'provider-default' } = options;
   if (reasoning !== 'provider-default') {
-    params.chat_template_kwargs = { enable_thinking: reasoning !== 'none' };
-    warnings.push({
-      type: 'compatibility',
-      feature: 'reasoning',
-      details:
-        'thinking can be switched on and off where the chat template knows enable_thinking; there are no levels of it',
-    });
+    const { template_options: known } = engine.info.model;
+    const levels = known.includes('reasoning_effort');
+    const level = LEVELS[reasoning];
+    if (known.includes('enable_thinking') || !levels)
+      params.chat_template_kwargs = { enable_thinking: reasoning !== 'none' };
+    if (levels && level) params.reasoning_effort = level;
+    if (!levels || level !== reasoning)
+      warnings.push({
+        type: 'compatibility',
+        feature: 'reasoning',
+        details: levels
+          ? `this model's chat template has the levels low, medium and high: ${reasoning} is ${level ?? 'left to the template'}`
+          : 'thinking can be switched on and off where the chat template reads enable_thinking; this model has no levels of it',
+      });
   }
   const more = options.providerOptions?.millrace;
   if (more) {

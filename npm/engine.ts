@@ -569,6 +569,7 @@ export class Engine extends EventTarget {
       ...partial,
       prompt_tokens: 0,
       cached_tokens: 0,
+      context_tokens: 0,
       drafted_tokens: 0,
       accepted_tokens: 0,
       shifts: 0,

@@ -395,6 +395,8 @@ export interface GenerateResult {
   prompt_tokens: number;
   /** Tokens of the prompt that did not have to be read. */
   cached_tokens: number;
+  /** Tokens in the context at the end: the prompt and the answer, without what shifts have left out. */
+  context_tokens: number;
   /** Drafts that were verified: tokens guessed from where the text stood before. */
   drafted_tokens: number;
   /** Drafts that were right, and are in the answer. */
@@ -586,7 +588,7 @@ export interface EngineEventMap {
 export interface EngineInfo {
   /** The package's version. */
   version: string;
-  /** `types`: how many tensors have each type. `chat`: whether there is a chat template. `thinks`: whether an answer begins within a thought. */
+  /** `types`: how many tensors have each type. `chat`: whether there is a chat template. `thinks`: whether an answer begins within a thought. `template_options`: what of {@link GenerateOptions.templateOptions} the chat template reads, such as `enable_thinking`. */
   model: {
     name: string | null;
     architecture: string;
@@ -602,6 +604,7 @@ export interface EngineInfo {
     left_out: { what: string; tensors: number; bytes: number }[];
     chat: boolean;
     thinks: boolean;
+    template_options: string[];
     /** Whether messages may have pictures. */
     pictures: boolean;
     /** What becomes of a text where the model does not write: an embedding (`mean`, `cls`, `last`) or a score (`rank`). */

@@ -364,7 +364,7 @@ export async function chat(
   params: ChatCompletionParams,
   options: RequestOptions,
 ): Promise<ChatCompletion | CompletionStream<ChatCompletionChunk>> {
-  return respond(engine, chatAsked(params, engine.modelName), options, chatChunks, chatWhole);
+  return respond(engine, chatAsked(params, engine), options, chatChunks, chatWhole);
 }
 
 /** {@link ChatCompletions.parse} */

@@ -1,4 +1,5 @@
 // Translates OpenAI's parameters. A parameter that cannot be honoured is an error, never ignored.
+import type { Engine } from '../engine.ts';
 import { MillraceError } from '../errors.ts';
 import { OPENAI, type SharedParams } from '../options.generated.ts';
 import type { GenerateOptions, Input, Message, PicturedMessage } from '../types.ts';
@@ -181,24 +182,30 @@ function common(
   return { options, n: n!, stream, usage, parallel: true, named: false };
 }
 
-/**
- * Variables of the chat template. `none` switches thoughts off where the template supports it; `medium` is the models'
- * default. Other levels have no common name in templates.
- */
-function templateOptionsOf(where: string, params: Partial<ChatCompletionParams>): Record<string, unknown> | undefined {
-  const { reasoning_effort: effort = 'medium', chat_template_kwargs: options } = params;
-  if (effort === 'none') return { enable_thinking: false, ...options };
-  if (effort !== 'medium')
+/** Variables of the chat template, `known` those that it reads. */
+function templateOptionsOf(
+  where: string,
+  params: Partial<ChatCompletionParams>,
+  known: readonly string[],
+): Record<string, unknown> | undefined {
+  const { reasoning_effort: effort, chat_template_kwargs: options } = params;
+  const levels = known.includes('reasoning_effort');
+  const switches = known.includes('enable_thinking') || !levels;
+  const allowed = [...(switches ? ['none'] : []), ...(levels ? ['low', 'medium', 'high'] : ['medium'])];
+  if (effort === undefined || effort === null) return options ?? undefined;
+  if (!allowed.includes(effort))
     throw bad(
       where,
       'reasoning_effort',
-      `is ${said(effort)}: it can be none or medium; chat_template_kwargs are for what the model's template knows beside`,
+      `is ${said(effort)}: with this model it can be ${allowed.join(', ').replace(/, (?=[^,]*$)/, ' or ')}; chat_template_kwargs are for what else its chat template reads`,
     );
-  return options ?? undefined;
+  if (effort === 'none') return { enable_thinking: false, ...options };
+  return levels ? { reasoning_effort: effort, ...options } : (options ?? undefined);
 }
 
 /** A chat's request. */
-export function chatAsked(all: ChatCompletionParams, loaded: string): Asked {
+export function chatAsked(all: ChatCompletionParams, engine: Pick<Engine, 'info' | 'modelName'>): Asked {
+  const loaded = engine.modelName;
   const where = 'chat.completions.create';
   const params = known(where, all, CHAT);
   if (!Array.isArray(params.messages) || params.messages.length === 0)
@@ -219,7 +226,7 @@ export function chatAsked(all: ChatCompletionParams, loaded: string): Asked {
   if (schema && tools.length > 0 && choice !== 'auto')
     throw bad(where, 'response_format', 'and a call that is required exclude each other: give tool_choice "auto"');
   if (schema) options.schema = schema;
-  const templateOptions = templateOptionsOf(where, params);
+  const templateOptions = templateOptionsOf(where, params, engine.info.model.template_options);
   if (templateOptions) options.templateOptions = templateOptions;
   const messages = params.messages.map((message: ChatMessage, index: number) =>
     messageOf(`${where}: messages[${index}]`, message),

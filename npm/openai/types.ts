@@ -133,10 +133,11 @@ export interface ChatCompletionParams extends CommonParams {
   /** With `logprobs`: how many of the likeliest tokens at each position are returned too, 0 to 20. */
   top_logprobs?: number | null;
   /**
-   * `none`: no thoughts, where the chat template supports `enable_thinking`. `medium`, the default: the model's own
-   * behaviour.
+   * `none`: no thoughts, where the chat template reads `enable_thinking`. `low`, `medium` and `high`: how much the model
+   * thinks, where the chat template reads `reasoning_effort` (gpt-oss); elsewhere `medium` is the model's own behaviour
+   * and the others are errors.
    */
-  reasoning_effort?: 'none' | 'medium' | null;
+  reasoning_effort?: 'none' | 'low' | 'medium' | 'high' | null;
   /** Further variables for the chat template, such as `enable_thinking`. Not among OpenAI's. */
   chat_template_kwargs?: Record<string, unknown> | null;
 }

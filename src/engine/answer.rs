@@ -422,6 +422,7 @@ impl Engine {
             logprobs: out.logprobs,
             prompt_tokens: answer.prompt_tokens,
             cached_tokens: outcome.known.saturating_sub(out.read),
+            context_tokens: answer.prompt.len(),
             shifts: answer.shifts,
             recoveries: losses.count,
             finish_reason,

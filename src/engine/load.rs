@@ -51,6 +51,7 @@ pub(crate) fn describe(checkpoint: &Checkpoint, model: &dyn model::Model, chat: 
         left_out: model.left_out().to_vec(),
         chat,
         thinks: false,
+        template_options: Vec::new(),
         pictures: false,
         pooling: config.pooling,
         dimensions: config.pooling.filter(|pooling| pooling.embeds()).map(|_| config.pooled().1),

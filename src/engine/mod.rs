@@ -133,7 +133,10 @@ impl Engine {
         let mut about = describe(&checkpoint, session.model(), template.is_ok() && session.writes())?;
         let around = Around::of(&checkpoint, session.model().config(), &tokenizer)?;
         about.prompts = around.prompts.clone();
-        about.thinks = template.as_ref().is_ok_and(ChatTemplate::opens_thought);
+        if let Ok(template) = &template {
+            about.thinks = template.opens_thought();
+            about.template_options = template.variables();
+        }
         let formats = texts::formats(&template, &tokenizer);
         let fingerprint = checkpoint.fingerprint().await?;
         let recovery = Recovery::new(files, session.gpu());

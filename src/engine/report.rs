@@ -138,6 +138,8 @@ pub struct ModelInfo {
     pub chat: bool,
     /// Whether an answer begins within a thought: the template's text ends with the tag that opens one.
     pub thinks: bool,
+    /// Variables of a request that the chat template reads, such as `enable_thinking`.
+    pub template_options: Vec<String>,
     /// Whether the model reads pictures.
     pub pictures: bool,
     /// How the model pools a text, where it does not generate.

@@ -138,6 +138,8 @@ pub struct Generation {
     pub prompt_tokens: usize,
     /// Tokens of the prompt that the cache held from before.
     pub cached_tokens: usize,
+    /// Tokens in the context at the end: the prompt and the answer, without what shifts have left out.
+    pub context_tokens: usize,
     /// Drafted tokens that were verified.
     pub drafted_tokens: u64,
     /// Drafted tokens that were accepted into the answer.

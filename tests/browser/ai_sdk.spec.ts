@@ -213,6 +213,25 @@ test('thinking is switched by the chat template, with a warning that there are n
   ]);
 });
 
+test('levels of thinking go to a template that reads them', async () => {
+  const { engine, asked } = fake([['a'], ['b'], ['c'], ['d']], { templateOptions: ['reasoning_effort'] });
+  const said = [];
+  for (const reasoning of ['low', 'high', 'xhigh', 'none'] as const)
+    said.push((await generateText({ model: millrace(engine), prompt: 'Hello', reasoning })).warnings);
+  expect(asked.map(({ options }) => options.templateOptions)).toEqual([
+    { reasoning_effort: 'low' },
+    { reasoning_effort: 'high' },
+    { reasoning_effort: 'high' },
+    undefined,
+  ]);
+  expect(said.map((warnings) => warnings?.map((warning) => 'details' in warning && warning.details))).toEqual([
+    [],
+    [],
+    [expect.stringContaining('xhigh is high')],
+    [expect.stringContaining('none is left to the template')],
+  ]);
+});
+
 test('pictures of a prompt are parts of its messages', async () => {
   const { engine, asked } = fake([['A wheel.'], ['A mill.']]);
   const model = millrace(engine);

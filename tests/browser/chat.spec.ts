@@ -42,6 +42,7 @@ const PLAN: LoadPlan = {
     left_out: [],
     chat: true,
     thinks: false,
+    template_options: [],
     pictures: false,
   },
   download: { total: 807_694_464, stored: 201_326_592, missing: 606_367_872 },

@@ -67,12 +67,12 @@ export class Endless {
  * An engine with given answers, piece by piece, that records its requests. `onPiece` is called after each piece.
  * `stopped` counts the abandoned generations, `running` the running ones.
  */
-export function fake(says: (Said[] | Endless | MillraceError)[], { thinks = false, onPiece = (): void => {} } = {}) {
+export function fake(says: (Said[] | Endless | MillraceError)[], { thinks = false, templateOptions = [] as string[], onPiece = (): void => {} } = {}) {
   const asked: { input: Input; options: GenerateOptions }[] = [];
   let stopped = 0;
   let running = 0;
   const engine = {
-    info: { version: '0', lane: 'fast', model: { name: 'Test 1B', architecture: 'llama', thinks } },
+    info: { version: '0', lane: 'fast', model: { name: 'Test 1B', architecture: 'llama', thinks, template_options: templateOptions } },
     // `uniqueItems` is the tests' keyword that cannot be enforced.
     async compileSchema(schema: Record<string, unknown>, { lenient = false } = {}): Promise<CompiledGrammar> {
       const what = { pointer: '', keyword: 'uniqueItems', reason: 'an automaton cannot compare items' };
@@ -130,6 +130,7 @@ export function fake(says: (Said[] | Endless | MillraceError)[], { thinks = fals
             ...(grammar ? { grammar } : {}),
             prompt_tokens: 10,
             cached_tokens: 4,
+            context_tokens: 10 + count,
             drafted_tokens: 0,
             accepted_tokens: 0,
             finish_reason: finish,

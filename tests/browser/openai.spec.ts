@@ -335,7 +335,25 @@ plain('what asks for nothing is taken', async () => {
   expect((await completions.create(params)).choices).toHaveLength(2);
 });
 
-plain('thoughts are switched off by reasoning_effort, and levels of them are an error', async () => {
+plain('reasoning_effort has the levels that the chat template reads', async () => {
+  const { engine, asked } = fake([['a'], ['b'], ['c']], { templateOptions: ['reasoning_effort'] });
+  const chat = new ChatCompletions(engine);
+  await chat.create({ ...HELLO, reasoning_effort: 'low' });
+  await chat.create({ ...HELLO, reasoning_effort: 'medium' });
+  await chat.create({ ...HELLO, reasoning_effort: 'high', chat_template_kwargs: { tone: 'dry' } });
+  expect(asked.map(({ options }) => options.templateOptions)).toEqual([
+    { reasoning_effort: 'low' },
+    { reasoning_effort: 'medium' },
+    { reasoning_effort: 'high', tone: 'dry' },
+  ]);
+  for (const effort of ['none', 'minimal'])
+    await expect(chat.create({ ...HELLO, reasoning_effort: effort as never })).rejects.toMatchObject({
+      code: 'BAD_OPTION',
+      message: expect.stringContaining(`reasoning_effort is "${effort}": with this model it can be low, medium or high`),
+    });
+});
+
+plain('thoughts are switched off by reasoning_effort, and levels that a template does not read are an error', async () => {
   const { engine, asked } = fake([['a'], ['b']]);
   const chat = new ChatCompletions(engine);
   await chat.create({ ...HELLO, reasoning_effort: 'none' });
@@ -344,9 +362,9 @@ plain('thoughts are switched off by reasoning_effort, and levels of them are an 
     { enable_thinking: false },
     { enable_thinking: true },
   ]);
-  await expect(chat.create({ ...HELLO, reasoning_effort: 'high' as never })).rejects.toMatchObject({
+  await expect(chat.create({ ...HELLO, reasoning_effort: 'high' })).rejects.toMatchObject({
     code: 'BAD_OPTION',
-    message: expect.stringContaining('reasoning_effort is "high"'),
+    message: expect.stringContaining('reasoning_effort is "high": with this model it can be none or medium'),
   });
 });
 

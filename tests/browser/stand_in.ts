@@ -71,7 +71,7 @@ export class Engine extends EventTarget {
   warm() { standIn.warmed += 1; }
   info = {
     version: '0', lane: 'fast', lanes: ['exact', 'fast'], context: 4096, warnings: [], load_ms: 1,
-    model: { name: 'Stand-in', architecture: 'llama', parameters: 1.2e9, context: 131072, types: { Q4_K: 100, Q6_K: 20 }, thinks: standIn.thinks, chat: true },
+    model: { name: 'Stand-in', architecture: 'llama', parameters: 1.2e9, context: 131072, types: { Q4_K: 100, Q6_K: 20 }, thinks: standIn.thinks, template_options: [], chat: true },
     adapter: { vendor: 'test', name: 'Test GPU', features: [], subgroup: [32, 32], software: false },
     memory: { weights: 8e8, kv: 1e8, kv_full: 2e8, activations: 5e7, total: 9.5e8, peak: 9.5e8, wasm: 3e7 }, storage: { kind: 'opfs', cached: true },
   };
@@ -125,7 +125,7 @@ export class Engine extends EventTarget {
           await wait(20);
           if (this.#disposed) throw new MillraceError('DISPOSED', 'the engine was disposed of');
         }
-        return { text: said, message: { role: 'assistant', content: calls.length ? null : said.slice(thought.length), ...(calls.length ? { tool_calls: calls } : {}) }, ...(grammar ? { grammar } : {}), tokens: Array(tokens).fill(0), prompt_tokens: 10, cached_tokens: 0, drafted_tokens: 0, accepted_tokens: 0, finish_reason: halt.signal.aborted ? 'abort' : 'stop', seed: 1, timings: { decode_tok_s: 123, ttft_ms: 20 } };
+        return { text: said, message: { role: 'assistant', content: calls.length ? null : said.slice(thought.length), ...(calls.length ? { tool_calls: calls } : {}) }, ...(grammar ? { grammar } : {}), tokens: Array(tokens).fill(0), prompt_tokens: 10, cached_tokens: 0, context_tokens: 10 + tokens, drafted_tokens: 0, accepted_tokens: 0, finish_reason: halt.signal.aborted ? 'abort' : 'stop', seed: 1, timings: { decode_tok_s: 123, ttft_ms: 20 } };
       })();
       return { result, stop: () => halt.abort() };
     });

@@ -162,10 +162,12 @@ fn a_full_context_is_an_error_or_a_shift() {
     let prompt = ids(50, 8);
     // Without the option the answer ends with the context.
     let ended = run(&mut engine, &ask(&prompt, 40));
-    assert_eq!((ended.tokens.len(), ended.shifts), (14, 0));
+    assert_eq!((ended.tokens.len(), ended.shifts, ended.context_tokens), (14, 0, 64));
     let shifting = |prompt: &[u32], n| Request { overflow: Overflow::Shift, ..ask(prompt, n) };
     let result = run(&mut engine, &shifting(&prompt, 40));
     assert_eq!((result.tokens.len(), result.shifts), (40, 1));
+    // The first token, the younger half of what was there, and what came after the shift.
+    assert_eq!(result.context_tokens, 1 + 32 + 26);
     // Equals a fresh run on the first token and the younger half.
     let all = [&prompt[..], &ended.tokens].concat();
     let remaining = [&all[..1], &all[64 - 32..]].concat();

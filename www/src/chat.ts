@@ -284,7 +284,7 @@ async function answer(): Promise<void> {
       await conversations.keep(asked);
       shown.finish({ text }, figures);
     }
-    if (answering === mine) live = { ...measured, used: prompt_tokens + result.tokens.length };
+    if (answering === mine) live = { ...measured, used: result.context_tokens };
   } catch (error) {
     const fatal = loader.engine !== null && isFatal(error);
     if (!mine.dropped) {
