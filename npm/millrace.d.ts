@@ -324,8 +324,12 @@ export interface BenchReport extends Omit<BenchRun, 'chunks'> {
   prefill_profile?: PrefillRow[];
   /** GPU time of passes of few rows, ms. */
   few_rows?: { rows: number; ms: number }[];
-  /** Decode steps of one row and of several, ms. */
-  step_rows?: { rows: number; ms: number }[];
+  /** Decode steps of one row and of several, ms, and each use of a kernel in them, measured alone: microseconds of one dispatch, ms of all. */
+  step_rows?: {
+    rows: number;
+    ms: number;
+    kernels?: Pick<ProfileRow, 'step' | 'kernel' | 'variant' | 'calls' | 'us' | 'ms' | 'percent'>[];
+  }[];
   /** Answers forced into a form, in turns with free ones. */
   forced?: {
     states: number;

@@ -240,8 +240,11 @@ function print(report, earlier) {
   if (report.prefill_profile) printPrefillProfile(report.prefill_profile);
   for (const { rows, ms } of report.few_rows ?? [])
     out(`${`pass of ${rows} row${rows === 1 ? '' : 's'}`.padEnd(18)} ${n(ms, 4).padStart(9)} ms`);
-  for (const { rows, ms } of report.step_rows ?? [])
+  for (const { rows, ms, kernels = [] } of report.step_rows ?? []) {
     out(`${`step of ${rows} row${rows === 1 ? '' : 's'}`.padEnd(18)} ${n(ms, 4).padStart(9)} ms`);
+    for (const { step, kernel, variant, calls, us } of kernels)
+      out(`  ${step.padEnd(24)} ${`${kernel} ${variant}`.padEnd(44)} ${calls} x ${n(us, 2)} us`);
+  }
   for (const { answers, forced, tok_s, times } of report.company ?? [])
     out(`${answers} ${forced ? 'forced ' : ''}answers together ${n(tok_s)} tok/s, ${n(times, 2)} times one alone`);
   for (const t of report.second_turn ?? [])

@@ -2,6 +2,7 @@
 // each row a workgroup, whose blocks of w are read once for all of them.
 {% set most = tile[1] %}
 {% set half = rows // 2 %}
+{% set at_once = 4 %}{# rows of x whose sums come together #}
 {% include "common/state.wgsl" %}
 {% include "common/weight.wgsl" %}
 {% set through = "_memory" if reduce[:2] == "wg" else emulated | default("") %}
@@ -11,11 +12,11 @@ override KB: u32;     // blocks of a row, ceil(K / 32)
 override T: u32 = {{ most }}u;   // most rows of x
 override F: u32;      // outputs
 {% include "common/activations.wgsl" %}
-{% from "common/shuffles" ~ through ~ ".wgsl" import most as largest_of, sum with context %}
+{% from "common/shuffles" ~ through ~ ".wgsl" import most as largest_of, sum, sums, which with context %}
 @group(0) @binding(5) var<storage, read_write> yq: array<u32>;         // [T][ceil(F / 32)][8]
 @group(0) @binding(6) var<storage, read_write> ys: array<vec2<f32>>;   // [T][ceil(F / 32)]
 {% include "common/activation.wgsl" %}
-var<workgroup> outputs: array<vec4<f32>, {{ most * 8 }}>;   // [{{ most }}][8]
+var<workgroup> outputs: array<f32, {{ most * 32 }}>;   // [{{ most }}][32]
 
 @compute @workgroup_size({{ workgroup }})
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -50,23 +51,29 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         }
 {% endfor %}
     }
-{% for t in range(most) %}
-    if (T > {{ t }}u) {
-{% for r in range(rows) %}
-        s{{ r }}_{{ t }} = lane_sum(s{{ r }}_{{ t }}, li);
-{% endfor %}
-        if (lane == 0u) {
-{% for r in range(half) %}
-            let f{{ r }} = group * {{ half }}u + {{ r }}u;
-            outputs[{{ t * 8 }}u + f{{ r }} / 4u][f{{ r }} % 4u] = select(0.0, activation(s{{ r }}_{{ t }}) * lifted(s{{ half + r }}_{{ t }}), first + f{{ r }} < F);
-{% endfor %}
+{% for part in range(most // at_once) %}
+    if (T > {{ part * at_once }}u) {
+{% set values = namespace(gates=[], ups=[]) %}
+{% for r in range(half) %}{% for t in range(part * at_once, (part + 1) * at_once) %}
+{% set values.gates = values.gates + ["s" ~ r ~ "_" ~ t] %}
+{% set values.ups = values.ups + ["s" ~ (half + r) ~ "_" ~ t] %}
+{% endfor %}{% endfor %}
+        var gate = 0.0;
+        var up = 0.0;
+{{ sums("gate", values.gates, lanes) }}
+{{ sums("up", values.ups, lanes) }}
+        let i = {{ which(half * at_once) }};
+        if (lane < {{ half * at_once }}u) {
+            let f = group * {{ half }}u + i / {{ at_once }}u;
+            outputs[({{ part * at_once }}u + i % {{ at_once }}u) * 32u + f] = select(0.0, activation(gate) * lifted(up), first + f < F);
         }
     }
 {% endfor %}
     workgroupBarrier();
     // Eight invocations take a row, four outputs each; all do, as shuffles need every invocation.
     let t = li / 8u;
-    let v = outputs[li % {{ most * 8 }}u];
+    let at = li % {{ most * 8 }}u * 4u;
+    let v = vec4<f32>(outputs[at], outputs[at + 1u], outputs[at + 2u], outputs[at + 3u]);
     let block = t * ((F + 31u) / 32u) + first / 32u;
     var largest = largest4(v);
 {{ largest_of("largest", 8) }}

@@ -5,7 +5,9 @@
 {% set at_once = 4 %}{# rows of x that are compiled together: with fewer, the others are skipped #}
 {% include "common/state.wgsl" %}
 {% include "common/weight.wgsl" %}
+{% set through = "_memory" if reduce[:2] == "wg" else emulated | default("") %}
 {% include "common/lanes.wgsl" %}
+{% from "common/shuffles" ~ through ~ ".wgsl" import sums, which with context %}
 override KB: u32;        // blocks of a row, ceil(K / 32)
 override SPLIT: u32;     // groups of lanes that share a row: a power of two, at most GROUPS
 override N: u32;         // rows of w in this part
@@ -82,16 +84,18 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 {% endif %}
 {% for part in range(most // at_once) %}
     if (T > {{ part * at_once }}u && last >= {{ part * at_once }}u) {
-{% for t in range(part * at_once, (part + 1) * at_once) %}{% for r in range(rows) %}
-        s{{ r }}_{{ t }} = lane_sum(s{{ r }}_{{ t }}, li);
+{% set values = namespace(all=[]) %}
+{% for r in range(rows) %}{% for t in range(part * at_once, (part + 1) * at_once) %}
+{% set values.all = values.all + ["s" ~ r ~ "_" ~ t] %}
 {% endfor %}{% endfor %}
+        var all = 0.0;
+{{ sums("all", values.all, lanes) }}
+        let i = {{ which(rows * at_once) }};
+        if (li % LANES < {{ rows * at_once }}u) {
+            parts[(group * {{ rows }}u + i / {{ at_once }}u) * {{ most }}u + {{ part * at_once }}u + i % {{ at_once }}u] = all;
+        }
     }
 {% endfor %}
-    if (li % LANES == 0u) {
-{% for r in range(rows) %}{% for t in range(most) %}
-        parts[(group * {{ rows }}u + {{ r }}u) * {{ most }}u + {{ t }}u] = s{{ r }}_{{ t }};
-{% endfor %}{% endfor %}
-    }
     workgroupBarrier();
     // parts is [rows of groups][SPLIT][{{ rows }}][{{ most }}].
     for (var i = li; i < GROUPS / SPLIT * {{ rows * most }}u; i += {{ workgroup }}u) {

@@ -64,12 +64,15 @@ pub struct PrefillRow {
 }
 
 /// The time of a pass or a decode step of `rows` rows, without the stages that draft and advance the state.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct RowsTime {
     /// Rows.
     pub rows: u32,
     /// GPU time of a pass, ms.
     pub ms: f64,
+    /// The kernels of a decode step, each use measured alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<Use>,
 }
 
 /// The shortest measurement that counts, ms.
@@ -230,6 +233,7 @@ impl Session {
             times.push(RowsTime {
                 rows,
                 ms: self.time(&self.steps(Pass::Few).iter().collect::<Vec<_>>(), rows, LEAST_MS).await?,
+                kernels: Vec::new(),
             });
         }
         Ok(times)
@@ -252,7 +256,9 @@ impl Session {
                 bytes_of(&State { pos: position, rows, limit: u32::MAX, slot, ..State::default() }),
             )?;
             let steps: Vec<_> = self.steps(pass).iter().filter(|step| timed(step.stage)).collect();
-            times.push(RowsTime { rows, ms: self.time(&steps, rows, LEAST_MS).await? });
+            let ms = self.time(&steps, rows, LEAST_MS).await?;
+            let kernels = self.uses(pass, rows, timed).await?.into_iter().map(|(used, _)| used).collect();
+            times.push(RowsTime { rows, ms, kernels });
         }
         Ok(times)
     }

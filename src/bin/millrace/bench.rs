@@ -115,6 +115,9 @@ impl Bench {
         }
         for step in &report.step_rows {
             println!("step         {} rows {:.4} ms", step.rows, step.ms);
+            for used in &step.kernels {
+                println!("  {:<28} {:<44} {:>4} x {:>8.2} us", used.step, used.variant, used.calls, used.us);
+            }
         }
         for company in &report.company {
             println!(
