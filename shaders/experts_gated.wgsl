@@ -29,20 +29,7 @@ override UP_AT: u32 = 0u;         // and then, from here on, those of all up row
     let y0 = wid.y * ((F + 31u) / 32u);
 {% include "common/gated_rows.wgsl" %}
 {% endblock %}
-{% block sums %}
-{% for r in range(rows) %}
-    var s{{ r }} = lane_sum(sum{{ r }}, li);
-{% endfor %}
-    if (BIAS == 1u) {
-{% for r in range(rows // 2) %}
-        {
-            let at = expert * F * (1u + INTERLEAVED) + f{{ r }} * (1u + INTERLEAVED);
-            s{{ r }} += bias[at];
-            if (GATED == 1u) { s{{ rows // 2 + r }} += bias[at + select(UP_AT, 1u, INTERLEAVED == 1u)]; }
-        }
-{% endfor %}
-    }
-{% endblock %}
+{% block sums %}{% endblock %}
 {% block finish %}
 {% include "common/gated_finish.wgsl" %}
 {% endblock %}

@@ -17,6 +17,12 @@ override BESIDE: u32 = 0u;   // 1: the factors of the activations are numbers th
     if (EACH == 1u && wid.z >= state.rows) { return; }
 {% include "common/gated_rows.wgsl" %}
 {% endblock %}
+{% block sums %}
+    let factor = norm_factor();
+{% if memory %}
+{{ left.leave("sum") }}
+{% endif %}
+{% endblock %}
 {% block finish %}
 {% include "common/gated_finish.wgsl" %}
 {% endblock %}

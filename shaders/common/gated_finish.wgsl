@@ -11,16 +11,30 @@
         outputs[li] = select(0.0, activation(gate) * up, first + li < F);
     }
 {% else %}
-    if (li % LANES == 0u) {
+{% from "common/shuffles" ~ through ~ ".wgsl" import sums, which with context %}
+{% set values = namespace(gates=[], ups=[]) %}
 {% for r in range(half) %}
-{% if normed and out == "f32" %}
-        var up{{ r }} = select(1.0, lifted(s{{ half + r }}), GATED == 1u);
-        if (BESIDE == 1u) { up{{ r }} = beside[u32(nw[D / 2u].x) + min(first + group * {{ half }}u + {{ r }}u, F - 1u)]; }
-{% else %}
-        let up{{ r }} = select(1.0, lifted(s{{ half + r }}), GATED == 1u);
-{% endif %}
-        outputs[group * {{ half }}u + {{ r }}u] = select(0.0, activation(s{{ r }}) * up{{ r }}, first + group * {{ half }}u + {{ r }}u < F);
+{% set values.gates = values.gates + ["sum" ~ r] %}
+{% set values.ups = values.ups + ["sum" ~ (half + r)] %}
 {% endfor %}
+    var gate = 0.0;
+    var up = 0.0;
+{{ sums("gate", values.gates, lanes) }}
+{{ sums("up", values.ups, lanes) }}
+    let mine = group * {{ half }}u + {{ which(half) }};
+    if (li % LANES < {{ half }}u) {
+{% if experts | default(false) %}
+        if (BIAS == 1u) {
+            let at = (expert * F + min(first + mine, F - 1u)) * (1u + INTERLEAVED);
+            gate += bias[at];
+            if (GATED == 1u) { up += bias[at + select(UP_AT, 1u, INTERLEAVED == 1u)]; }
+        }
+{% endif %}
+        up = select(1.0, lifted(up{{ factor }}), GATED == 1u);
+{% if normed and out == "f32" %}
+        if (BESIDE == 1u) { up = beside[u32(nw[D / 2u].x) + min(first + mine, F - 1u)]; }
+{% endif %}
+        outputs[mine] = select(0.0, activation(gate{{ factor }}) * up, first + mine < F);
     }
 {% endif %}
     write_outputs(y0 + first / 32u, li);
