@@ -2,7 +2,8 @@
 // In decode, which has one row, queries and the new key are normed (QK_NORM) and rotated here, and the workgroups whose split the row's own
 // position falls into append its key and value to the cache: those of one kv head write the same bits, and none reads them from there.
 // Where there are more rows (APPENDS is 0), `rope` has done it; always for heads of e512, which leave no workgroup memory for it. In a step of several
-// rows, which see each other's keys, a dispatch with ATTENDS 0 and a workgroup a row does what one row does first, and another one the rest.
+// rows of one sequence, which see each other's keys, a dispatch with ATTENDS 0 and a workgroup a row does what one row does first, and another one the
+// rest; rows of several sequences do both at once, as one row does (APPENDS is 2).
 // The softmax is left open: `po` is the sum of exp(s - m) v and `ml` holds (m, sum of exp(s - m)); `merge` joins the splits.
 //
 // Four query heads of the kv head share each read of K and V. Keys go through in tiles: eight lanes share a key, so that neighbouring
@@ -29,7 +30,7 @@ override G: u32;      // kv heads; H / G query heads share one
 override E: u32;      // head width: a multiple of 4, at most {{ width }}
 override SCALE: f32;  // of the scores, usually 1 / sqrt(E)
 {% if fused %}
-override APPENDS: u32 = 1u;      // 1: keys and values of the row are appended here; 0: the cache holds them
+override APPENDS: u32 = 1u;      // 1: keys and values of the row are appended here; 0: the cache holds them; 2: it does where rows are of one sequence
 override ATTENDS: u32 = 1u;      // 0: nothing else is done here
 {% endif %}
 override SLOTS: u32 = 1u;        // sequences that have a cache in the buffers
@@ -85,7 +86,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     if (first_key > pos || kv_head >= G || rests(row) || own_split >= splits.count) { return; }
     let end_key = min(first_key + splits.keys, pos + 1u);
 {% if fused %}
-    let appends = APPENDS == 1u && end_key > pos;
+    let appends = (APPENDS == 1u || (APPENDS == 2u && apart())) && end_key > pos;
 {% endif %}
     let eights = {{ cache_type.eights }};   // of a row of the cache, whose width is E padded to EP
     let cap = arrayLength(&kc) / (SLOTS * G * {{ cache_type.row }});

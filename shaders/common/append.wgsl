@@ -3,7 +3,7 @@
     let turned = rotated_at(row);
     if (QK_NORM == 1u) {
         let source = select(head + part, H + (part - HEADS) * G + kv_head, part >= HEADS);
-        weigh(row * QSTRIDE + source * E, part < heads || (part >= HEADS && part <= HEADS + V_NORM && APPENDS == 1u), li);
+        weigh(row * QSTRIDE + source * E, part < heads || (part >= HEADS && part <= HEADS + V_NORM && APPENDS != 0u), li);
     }
     for (var i = li; i < (HEADS + 2u) * eights * 2u; i += THREADS) {
         let which = i / (eights * 2u);

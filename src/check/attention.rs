@@ -32,15 +32,16 @@ fn after(late: bool, grows: bool) -> Vec<(&'static str, f64)> {
     late.into_iter().chain(grows.then_some([("GROWTH", 0.1), ("GROWS_AT", 7.0)]).into_iter().flatten()).collect()
 }
 
-/// A state as words; `apart`: of as many sequences, the first row at the last position, all in the same slot, and the
-/// second has ended.
-fn state_of(apart: bool, state: State) -> Vec<u32> {
+/// A state as words; `apart`: of as many sequences, the first row at the last position, all in the same slot, or with
+/// `own_slots` each in its own; the second has ended.
+fn state_of(apart: bool, own_slots: bool, state: State) -> Vec<u32> {
     if !apart {
         return state.words();
     }
     let mut of_rows = State { apart: 1, pos: 9999, slot: 9999, ..state };
     for (t, each) in of_rows.each.iter_mut().enumerate().take(state.rows as usize) {
-        *each = [state.pos + state.rows - 1 - t as u32, state.slot, u32::from(t != 1), state.lag];
+        let slot = if own_slots { t as u32 } else { state.slot };
+        *each = [state.pos + state.rows - 1 - t as u32, slot, u32::from(t != 1), state.lag];
     }
     of_rows.words()
 }
@@ -119,6 +120,7 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                     "state",
                     state_of(
                         i % 5 == 4,
+                        false,
                         State { pos: pos as u32, rows: t as u32, slot: slot as u32, lag, ..State::default() },
                     ),
                 ),
@@ -192,12 +194,12 @@ fn cache_compare(variant: &Variant) -> Vec<(&'static str, Compare)> {
     }
 }
 
-/// A cache [SLOTS][G][CAP][EP] that holds the positions `live` of the sequence in case `i`'s slot, and `rest`
-/// elsewhere; zeros beyond E, as in a new buffer.
+/// A cache [SLOTS][G][CAP][EP] of so many slots, that holds the positions `live` of the sequences in the slots `own`, and
+/// `rest` elsewhere; zeros beyond E, as in a new buffer.
 fn cache(
     variant: &Variant,
     random: &mut Random,
-    i: usize,
+    (slots, own): (usize, Range<usize>),
     (g, cap, e): (usize, usize, usize),
     live: Range<usize>,
     rest: u32,
@@ -208,11 +210,10 @@ fn cache(
         Some("f16") => 2,
         _ => 1,
     };
-    let (slots, own) = slots(i);
     let held: Vec<bool> = (0..cap).map(|slot| live.clone().rev().take(cap).any(|p| p % cap == slot)).collect();
     cache_buffers(variant, e, |row, scales| {
         let word = |i: usize| {
-            if !held[i / row % cap] || i / row / cap / g != own {
+            if !held[i / row % cap] || !own.contains(&(i / row / cap / g)) {
                 return rest;
             }
             if scales {
@@ -250,6 +251,8 @@ enum Step {
     Attends,
     /// A row of a step: keys and values are appended, nothing else.
     Appends,
+    /// Rows of a step, each of its own sequence, or of one whose keys are appended already.
+    Both,
 }
 
 /// One row, nothing particular.
@@ -323,6 +326,9 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         ((8, 2, 128, 192, 1000, 1.0), step(100, 3, Step::Appends)),
         ((2, 1, 200, 160, 127, 2.0), step(ALL, 8, Step::Attends)),
         ((2, 1, 200, 160, 127, 2.0), step(ALL, 8, Step::Appends)),
+        ((4, 2, 64, 256, 62, 2.0), step(ALL, 4, Step::Both)),
+        ((8, 2, 128, 192, 1000, 1.0), step(100, 3, Step::Both)),
+        ((2, 1, 200, 160, 127, 2.0), step(ALL, 8, Step::Both)),
         ((2, 1, 512, 160, 130, 2.0), layer(90, 3.0, 3)),
     ];
     let class = variant.axis("width");
@@ -346,11 +352,17 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     };
     let cases = shapes.enumerate().map(|(i, ((h, g, e, cap, pos, size), layer))| {
         let rows = layer.rows;
-        let (slots, slot) = slots(i);
+        let own_slots = layer.step == Step::Both && layer.apart;
+        let (slots, slot) = if own_slots { (rows, 0) } else { slots(i) };
         // The row's own key and value are appended; queries and keys are normed, too, where there is a window, and
         // values sometimes.
         let pass = !fused || (rows > 1 && layer.step == Step::Pass);
-        let appends = !pass && layer.step != Step::Attends;
+        let appends = match layer.step {
+            _ if pass => 0,
+            Step::Attends => 0,
+            Step::Both => 2,
+            Step::Pass | Step::Appends => 1,
+        };
         let normed = !pass && layer.window != ALL;
         let rot = if pass {
             0
@@ -369,13 +381,13 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let splits = rule.most_splits(cap as u32, if together { groups * rows as u32 } else { groups }) as usize;
         let stride = (h + 2 * g) * e + 4;
         let mut live = layer.live(pos, rows);
-        if appends {
+        if appends == 1 {
             live.end = pos;
         }
         let of_row = [
             ("ROT", rot),
             ("INTERLEAVED", i % 2),
-            ("APPENDS", usize::from(appends)),
+            ("APPENDS", appends),
             ("ATTENDS", usize::from(layer.step != Step::Appends)),
             ("QK_NORM", usize::from(normed)),
             ("V_NORM", usize::from(normed && e == 64)),
@@ -387,7 +399,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             name: format!(
                 "H={h} G={g} E={e} CAP={cap} pos={pos} T={rows}{}{}",
                 layer.name(),
-                ["", " attends", " appends"][layer.step as usize]
+                ["", " attends", " appends", " both"][layer.step as usize]
             ),
             overrides: overrides(
                 &[
@@ -414,6 +426,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                     "state",
                     state_of(
                         layer.apart,
+                        own_slots,
                         State {
                             pos: pos as u32,
                             rows: rows as u32,
@@ -430,7 +443,14 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             .into_iter()
             .chain(fused.then(|| ("rot", if rot == 0 { vec![POISON; 4] } else { words(&angles) })))
             .chain(fused.then(|| ("qkn", norm_weights(normed))))
-            .chain(cache(variant, random, i, (g, cap, e), live, UNTOUCHED))
+            .chain(cache(
+                variant,
+                random,
+                (slots, slot..if own_slots { rows } else { slot + 1 }),
+                (g, cap, e),
+                live,
+                UNTOUCHED,
+            ))
             .collect(),
             outputs: [("po", close), ("ml", close)].into_iter().chain(cache_compare(variant)).collect(),
         }
@@ -511,7 +531,7 @@ pub fn merge(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             .collect(),
             grid: [kb as u32, rows as u32, 1],
             buffers: [
-                ("state", state_of(apart, state)),
+                ("state", state_of(apart, false, state)),
                 ("po", words(&po)),
                 ("ml", words(&ml)),
                 ("gate", if gate == 0 { vec![POISON; 4] } else { words(&random.f32s(rows * stride, 3.0)) }),
@@ -605,7 +625,7 @@ pub fn prefill(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                 ("sinks", words(&Random::new("sinks").f32s(h, 6.0))),
             ]
             .into_iter()
-            .chain(cache(variant, random, i, (g, cap, e), layer.live(pos, t), POISON))
+            .chain(cache(variant, random, (slots, slot..slot + 1), (g, cap, e), layer.live(pos, t), POISON))
             .collect(),
             outputs: vec![("y", close)],
         }

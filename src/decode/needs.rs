@@ -54,6 +54,7 @@ impl Needs {
     pub fn wants(self, stage: Stage) -> bool {
         match stage {
             Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose => true,
+            Stage::Append(_) => !self.company,
             Stage::Constrain | Stage::Walk => self.grammar,
             Stage::Advance => !self.grammar && !self.drafts,
             Stage::Draft => self.drafts && !self.company,

@@ -246,8 +246,7 @@ impl Session {
         self.ensure(position + FEW).await?;
         let slot = self.states.vacate()? as u32;
         // Greedy steps, without the stages that would advance the state.
-        let timed =
-            |stage| matches!(stage, Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose);
+        let timed = |stage: Stage| stage <= Stage::Head && stage != Stage::Draft || stage == Stage::Choose;
         let mut times = Vec::new();
         for pass in [Pass::Decode].into_iter().chain(Pass::STEPS).filter(|pass| !self.steps(*pass).is_empty()) {
             let rows = pass.rows(self.sizes());

@@ -1,7 +1,7 @@
 //! Attention, from the queries, keys and values to what the output product reads.
 
 use super::builder::{Builder, Operand, Operands};
-use super::{Act, Attention, Axes, Chosen, Extent, FEW, Grid, Heads, Keys, Overrides, Pass, Room, SHORT, Value};
+use super::{Act, Attention, Axes, Chosen, Extent, FEW, Grid, Heads, Keys, Overrides, Pass, Room, SHORT, Stage, Value};
 use crate::base::numbers::HEADS_A_READ;
 use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
@@ -210,7 +210,11 @@ impl Builder<'_> {
         let unrotated = [("ROT", 0.0), ("INTERLEAVED", 0.0), ("APPENDS", 0.0)];
         let widest = width_axis(heads.e) == "e512";
         let rotated: &[_] = if fused { &rotation } else { &unrotated[if widest { 3 } else { 0 }..] };
-        let appends: &[_] = if fused && (own == 0 || apart.is_some()) { &[("APPENDS", 0.0)] } else { &[] };
+        let appends: &[_] = match apart {
+            _ if fused && own == 0 => &[("APPENDS", 0.0)],
+            Some(_) if fused => &[("APPENDS", 2.0)],
+            _ => &[],
+        };
         let norms: &[_] = if fused { &norms } else { &[] };
         let mut operands = vec![("po", po.into()), ("ml", ml.into())];
         if !widest {
@@ -222,12 +226,17 @@ impl Builder<'_> {
         }
         cut.extend(apart);
         cut.extend(self.apart());
-        // Rows of a step attend to each other's keys: append all of them to the cache before any row attends.
+        // Rows of one sequence attend to each other's keys: append all of them to the cache before any row attends.
         if let (Some(rows), Some(_), true, 1..) = (step, apart, fused, own) {
             let chosen = Chosen { variant: chosen.variant, reason: chosen.reason.clone(), choice: None };
             let overrides = with(&[&rotation, &scores, &cut, norms, &[("ATTENDS", 0.0)]]);
             let grid = Grid::of(Extent::Fixed(groups), Extent::Fixed(rows));
+            let stage = self.stage;
+            if let Keys::Own(layer) = keys {
+                self.stage(Stage::Append(layer));
+            }
             self.push(&format!("{name}.append"), chosen, overrides, bound(qkv, &operands), grid, 0);
+            self.stage(stage);
         }
         let grid = match step {
             Some(rows) => Extent::Fixed(rows * room),

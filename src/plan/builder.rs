@@ -55,7 +55,7 @@ pub struct Builder<'a> {
     pub(super) select: &'a Selector,
     pub(super) sizes: Sizes,
     pub(super) pass: Pass,
-    stage: Stage,
+    pub(super) stage: Stage,
     pub(super) state: BufferId,
     /// What a binding that a model does not need is bound to.
     pub(super) zeros: BufferId,

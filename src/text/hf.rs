@@ -15,7 +15,8 @@ use crate::format::{HfMetadata, TokenizerFiles};
 const FILE: &str = "tokenizer.json";
 
 /// Names in tokenizer_config.json of special tokens that a chat template may refer to.
-pub(super) const SPECIAL: [&str; 7] = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+pub(super) const SPECIAL: [&str; 7] =
+    ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
 /// The tokenizer that a tokenizer.json describes.
 pub(super) fn tokenizer(json: &[u8]) -> Result<Tokenizer> {
