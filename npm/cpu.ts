@@ -1,9 +1,8 @@
 // What computes on the CPU: a module of WebAssembly of its own, fetched when an engine is first to do so. It needs no
 // glue. Where memory can be shared, Workers compute beside the engine's thread.
 import { MillraceError } from './errors.ts';
-
-/** The name of a Worker that runs `serveCpu`. */
-export const HELPS = 'millrace-cpu' as const;
+import { type Exports, type Helper, HELPS, instance, JOIN, type Joining } from './helps.ts';
+import { sharesMemory, startElsewhere, turn } from './place.ts';
 
 /** A function that swizzles bytes by relaxed SIMD: what is valid where the module that uses it is. */
 const RELAXED = [
@@ -18,23 +17,6 @@ const MOST_PAGES = [65_536, 32_768, 16_384];
 const STACK = 256 * 1024;
 /** How long the start of helpers may hold up a load, in milliseconds. */
 const START_MS = 2000;
-
-interface Exports {
-  memory: WebAssembly.Memory;
-  stack(bytes: number): number;
-  __stack_pointer: WebAssembly.Global;
-  joined(): number;
-  slept(): void;
-  help(seen: number): number;
-  failed(): void;
-}
-
-/** What a helper gets: the compiled module, the memory that it shares, and where its stack ends. */
-interface Joining {
-  module: WebAssembly.Module;
-  memory: WebAssembly.Memory;
-  stack: number;
-}
 
 const compiling = new Map<string, Promise<WebAssembly.Module>>();
 
@@ -58,7 +40,7 @@ function address(relaxed: boolean, shared: boolean): URL {
 
 /** Memory that threads share; null where this place does not allow it. */
 function sharedMemory(): WebAssembly.Memory | null {
-  if (!(globalThis as { crossOriginIsolated?: boolean }).crossOriginIsolated) return null;
+  if (!sharesMemory()) return null;
   for (const maximum of MOST_PAGES) {
     try {
       return new WebAssembly.Memory({ initial: FIRST_PAGES, maximum, shared: true });
@@ -70,12 +52,17 @@ function sharedMemory(): WebAssembly.Memory | null {
 }
 
 /**
- * The exports of a new instance, with `turn`, which lets messages arrive, `threads`, and `end`, which ends its helpers.
+ * The exports of a new instance, with `turn`, which lets messages arrive, `threads`, `end`, which ends its helpers, and
+ * `gone`, a promise of why the instance cannot be used any more: a helper has ended. It resolves to nothing at `end`.
  * `beside`: the address of the engine's own module, if one was configured. `startWorker` starts a Worker of the package
- * by name, where there are Workers.
+ * by name, in a page.
  */
-export async function cpuModule(beside: URL | null, startWorker: (name: typeof HELPS) => Worker): Promise<object> {
-  const wanted = threadsFor(navigator.hardwareConcurrency ?? 1);
+export async function cpuModule(
+  mayHelp: boolean,
+  beside: URL | null,
+  startWorker: (name: typeof HELPS) => Worker,
+): Promise<object> {
+  const wanted = mayHelp ? threadsFor(navigator.hardwareConcurrency ?? 1) : 1;
   const memory = wanted > 1 ? sharedMemory() : null;
   const found = address(WebAssembly.validate(new Uint8Array(RELAXED)), memory !== null);
   const url = beside ? new URL(found.pathname.slice(found.pathname.lastIndexOf('/') + 1), beside) : found;
@@ -89,11 +76,19 @@ export async function cpuModule(beside: URL | null, startWorker: (name: typeof H
     const message = `the module that computes on the CPU could not be loaded from ${url}: serve it beside millrace_bg.wasm`;
     throw new MillraceError('INTERNAL', message, { cause: error });
   }
-  const helpers = memory ? await joined(wanted - 1, exports, { module, memory }, startWorker) : [];
-  const end = (): void => {
+  let tell: (why?: string) => void;
+  const gone = new Promise<string | undefined>((resolve) => {
+    tell = resolve;
+  });
+  const helpers: Helper[] = [];
+  const end = (why?: string): void => {
+    tell(why);
     for (const helper of helpers.splice(0)) helper.terminate();
   };
-  return { ...exports, memory: memory ?? exports.memory, turn, threads: () => helpers.length + 1, end };
+  const lost = (why: string): void => end(`a thread that computes has ended: ${why}`);
+  if (memory) helpers.push(...(await joined(wanted - 1, exports, { module, memory }, startWorker, lost)));
+  const threads = helpers.length + 1;
+  return { ...exports, memory: memory ?? exports.memory, turn, threads: () => threads, end: () => end(), gone };
 }
 
 function compiled(url: string): Promise<WebAssembly.Module> {
@@ -107,72 +102,39 @@ function compiled(url: string): Promise<WebAssembly.Module> {
   return begun;
 }
 
-async function instance(module: WebAssembly.Module, memory: WebAssembly.Memory | null): Promise<Exports> {
-  const wake = (jobs: number): void => {
-    if (memory) Atomics.notify(new Int32Array(memory.buffer, jobs, 1), 0);
-  };
-  const { exports } = await WebAssembly.instantiate(module, memory ? { env: { memory, wake } } : {});
-  return exports as unknown as Exports;
-}
-
-/** Starts helpers; those that have not come in time, or cannot, are ended. */
+/** Starts helpers; those that are not ready in time, or cannot be, are ended. `lost` is told of one that ends later. */
 async function joined(
   count: number,
   exports: Exports,
   { module, memory }: Pick<Joining, 'module' | 'memory'>,
   startWorker: (name: typeof HELPS) => Worker,
-): Promise<Worker[]> {
-  const start = async (): Promise<Worker | null> => {
-    let worker: Worker;
+  lost: (why: string) => void,
+): Promise<Helper[]> {
+  const start = async (): Promise<Helper | null> => {
+    let helper: Helper;
     try {
-      worker = startWorker(HELPS);
+      helper = startElsewhere() ?? startWorker(HELPS);
     } catch {
       return null;
     }
-    const came = await new Promise<boolean>((resolve) => {
-      worker.onmessage = () => resolve(true);
-      worker.onerror = () => resolve(false);
-      setTimeout(() => resolve(false), START_MS);
-      worker.postMessage({ module, memory, stack: exports.stack(STACK) } satisfies Joining);
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const ready = await new Promise<boolean>((resolve) => {
+      helper.onmessage = () => resolve(true);
+      helper.onerror = () => resolve(false);
+      timer = setTimeout(() => resolve(false), START_MS);
+      helper.postMessage({ module, memory, stack: exports.stack(STACK) });
     });
-    if (came) return worker;
-    worker.terminate();
-    return null;
-  };
-  const workers = await Promise.all(Array.from({ length: count }, start));
-  return workers.filter((worker) => worker !== null);
-}
-
-/** Computes beside an engine's thread from now on, until this Worker is ended. */
-export function serveCpu(self: {
-  onmessage: ((event: MessageEvent<Joining>) => void) | null;
-  postMessage(message: unknown): void;
-}): void {
-  self.onmessage = async ({ data: { module, memory, stack } }) => {
-    const exports = await instance(module, memory);
-    exports.__stack_pointer.value = stack;
-    const jobs = new Int32Array(memory.buffer, exports.joined(), 1);
-    let seen = Atomics.load(jobs, 0);
-    exports.slept();
-    self.postMessage('joined');
-    try {
-      for (;;) {
-        Atomics.wait(jobs, 0, seen);
-        seen = exports.help(seen);
-      }
-    } catch (error) {
-      exports.failed();
-      throw error;
+    clearTimeout(timer);
+    if (!ready) {
+      helper.terminate();
+      return null;
     }
+    helper.onmessage = ({ data }) => lost(String(data));
+    helper.onerror = ({ message }) => lost(message || 'it was ended');
+    helper.unref?.();
+    helper.postMessage(JOIN);
+    return helper;
   };
+  const helpers = await Promise.all(Array.from({ length: count }, start));
+  return helpers.filter((helper) => helper !== null);
 }
-
-const turn = (): Promise<void> =>
-  new Promise((resolve) => {
-    const { port1, port2 } = new MessageChannel();
-    port1.onmessage = () => {
-      port1.close();
-      resolve();
-    };
-    port2.postMessage(null);
-  });

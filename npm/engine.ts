@@ -122,11 +122,11 @@ export class Engine extends EventTarget {
       if (event.type === 'restored') {
         this.#info = event.info;
         this.#weigh();
-        log('warn', `another GPU device has taken the lost one's place, after ${(event.ms / 1000).toFixed(1)} s`);
+        log('warn', `another device has taken the lost one's place, after ${(event.ms / 1000).toFixed(1)} s`);
         this.dispatchEvent(new CustomEvent<DeviceRestored>('devicerestored', { detail: { ms: event.ms } }));
       } else {
         const { reason, message, recovering } = event;
-        log(recovering ? 'warn' : 'error', `the GPU device was lost (${reason}): ${message}`);
+        log(recovering ? 'warn' : 'error', `the device was lost (${reason}): ${message}`);
         this.dispatchEvent(new CustomEvent<DeviceLost>('devicelost', { detail: { reason, message, recovering } }));
       }
     };

@@ -5,9 +5,10 @@ import init, * as wasm from './millrace.js';
 import { WasmControl, WasmEngine } from './millrace.js';
 import { through } from './bridge.ts';
 import { MillraceError, packError } from './errors.ts';
-import { cpuModule, type HELPS } from './cpu.ts';
+import { cpuModule } from './cpu.ts';
 import { forgetPixels, withPixels } from './pixels.ts';
 import { compileGrammar } from './grammar.ts';
+import type { HELPS } from './helps.ts';
 import { ofNoOrigin } from './place.ts';
 import type { EngineNews, FromWorker, ModelsCall, Request, ToWorker } from './protocol.ts';
 import { READS } from './reads.ts';
@@ -326,7 +327,7 @@ class Host {
     if (crashed) throw crashed;
     instance ??= init({ module_or_path: wasmUrl }).then(() => {
       wasm.readBeside(() => this.#startWorker(READS));
-      WasmEngine.cpuFrom(() => cpuModule(saidUrl, this.#startWorker));
+      WasmEngine.cpuFrom((helpers) => cpuModule(helpers, saidUrl, this.#startWorker));
       wasm.logTo(tell);
     });
     try {

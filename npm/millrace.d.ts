@@ -137,7 +137,7 @@ export class WasmEngine {
   /** Sets the listener for device events. */
   onDevice(callback: (event: WasmDeviceEvent) => void): void;
   /** Has engines that compute on the CPU do so by what this loads. */
-  static cpuFrom(load: () => Promise<object>): void;
+  static cpuFrom(load: (helpers: boolean) => Promise<object>): void;
   /** Has grammars be compiled by this. */
   compileWith(compile: (description: string, lenient: boolean) => Promise<Made>): void;
   /** Compiles a schema, given as JSON. */

@@ -1,5 +1,6 @@
 // What this runs in: a browser. In Node.js, Deno and Bun node/place.ts takes its place.
 import { MillraceError } from './errors.ts';
+import type { Helper } from './helps.ts';
 import type { WasmModelFile } from './millrace.js';
 
 /** Whether engines get Workers of their own. */
@@ -14,6 +15,24 @@ export function ofNoOrigin(what: string, cause?: unknown): MillraceError | null 
   const message = `${what}: this page has no origin of its own, as a frame with sandbox has none; add allow-same-origin to its sandbox, or let pages of any origin read all files of the package (Access-Control-Allow-Origin: *)`;
   return new MillraceError('NO_WEBGPU', message, { cause });
 }
+
+/** Whether threads may share memory: browsers let only isolated pages do so. */
+export const sharesMemory = (): boolean =>
+  (globalThis as { crossOriginIsolated?: boolean }).crossOriginIsolated === true;
+
+/** Starts a thread that helps on the CPU, where that is no Worker of the package's script; here it is one. */
+export const startElsewhere = (): Helper | null => null;
+
+/** Lets events and messages arrive that are waiting. */
+export const turn = (): Promise<void> =>
+  new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
 
 /** Files that an address means without a server: here none. */
 export async function localFiles<M>(model: M): Promise<M | { files: WasmModelFile[] }> {

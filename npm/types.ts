@@ -403,7 +403,7 @@ export interface GenerateResult {
   accepted_tokens: number;
   /** How often the context was full and older tokens were left out. */
   shifts: number;
-  /** How often the GPU device was lost on the way and the answer went on on another. */
+  /** How often the device was lost on the way and the answer went on on another. */
   recoveries: number;
   /** `abort`: the consumer left the loop or called `stop()`. */
   finish_reason: 'stop' | 'length' | 'abort';
@@ -576,7 +576,7 @@ export interface DeviceRestored {
 /** Events of an {@link Engine}. */
 export interface EngineEventMap {
   /**
-   * The GPU device was lost. The engine opens another, loads the model from where it is kept and goes on with what it was doing: there is
+   * The device was lost: a GPU, or a thread of the CPU's. The engine opens another, loads the model from where it is kept and goes on with what it was doing: there is
    * nothing to do but to tell the user. A second loss within a minute is not recovered from.
    */
   devicelost: CustomEvent<DeviceLost>;

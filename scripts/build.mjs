@@ -220,6 +220,13 @@ async function javascript(out) {
         ...glued,
       ],
     });
+    // A thread of the CPU's there. Its name says that it is a module, whatever package a bundler copies it into.
+    await esbuild.build({
+      ...options,
+      entryPoints: { 'node-helper': join(node, 'helper.ts') },
+      outExtension: { '.js': '.mjs' },
+      platform: 'node',
+    });
     const declarations = await types(out);
     const scripts = [...Object.values(ENTRIES), 'worker', 'host', 'openai', 'node'].flatMap((name) => [
       `${name}.js`,
@@ -278,6 +285,8 @@ async function javascript(out) {
       },
       files: [
         ...scripts,
+        'node-helper.mjs',
+        'node-helper.mjs.map',
         ...declarations,
         ...['millrace', 'millrace_grammar'].map((name) => `${name}_bg.wasm`),
         ...CPU.map(([name]) => `${name}.wasm`),

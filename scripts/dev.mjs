@@ -40,6 +40,7 @@ async function serveReloading(port, pkg) {
   const server = await serve({
     port,
     pkg,
+    isolated: true,
     before(request, response) {
       const { pathname } = new URL(request.url, 'http://localhost');
       if (pathname === '/dev/events') {

@@ -9,7 +9,6 @@ import { Failure, root } from './lib/env.mjs';
 export const ISOLATED = [
   ['Cross-Origin-Opener-Policy', 'same-origin'],
   ['Cross-Origin-Embedder-Policy', 'credentialless'],
-  ['Cross-Origin-Resource-Policy', 'same-origin'],
 ];
 
 /**

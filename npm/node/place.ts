@@ -1,8 +1,11 @@
 // Takes the place of ../place.ts in Node.js, Deno and Bun: models may be files of this machine, and the engine is in the caller's thread.
 import { readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, relative, sep } from 'node:path';
+import { setImmediate } from 'node:timers';
 import { fileURLToPath } from 'node:url';
+import { Worker as Thread } from 'node:worker_threads';
 import { MillraceError } from '../errors.ts';
+import { HELPS, type Helper } from '../helps.ts';
 import { PROJECTOR } from '../hub.ts';
 import type { WasmModelFile } from '../millrace.js';
 import { DiskBlob } from './disk.ts';
@@ -30,6 +33,29 @@ export function missingWebGpu(): MillraceError | null {
     `${runtime()} has no WebGPU of its own here: ${advice}; it takes the machine's Vulkan, Metal or Direct3D 12 driver`,
   );
 }
+
+/** Whether threads may share memory. */
+export const sharesMemory = (): boolean => true;
+
+/** Starts a thread that helps on the CPU. */
+export function startElsewhere(): Helper {
+  // Options of this program, such as modules that it preloads, are none of the helper's.
+  const thread = new Thread(new URL('./node-helper.mjs', import.meta.url), { name: HELPS, execArgv: [] });
+  const helper: Helper = {
+    onmessage: null,
+    onerror: null,
+    postMessage: (message) => thread.postMessage(message),
+    terminate: () => void thread.terminate(),
+    unref: () => thread.unref(),
+  };
+  thread.on('message', (data) => helper.onmessage?.({ data } as MessageEvent));
+  thread.on('error', (error) => helper.onerror?.({ message: String(error) } as ErrorEvent));
+  thread.on('exit', () => helper.onerror?.({ message: '' } as ErrorEvent));
+  return helper;
+}
+
+/** Lets events and messages arrive that are waiting. */
+export const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
 /** The engine's files for a `file:` address; any other model unchanged. */
 export async function localFiles<M>(model: M): Promise<M | { files: WasmModelFile[] }> {

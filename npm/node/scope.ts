@@ -2,7 +2,7 @@
 // these names by the exports here, within the package alone: the globals of other code do not change.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { homedir } from 'node:os';
+import { availableParallelism, homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { DirectoryHandle, DiskStorage, FileHandle } from './disk.ts';
@@ -10,7 +10,7 @@ import { DiskLocks } from './locks.ts';
 
 /** The runtime's `globalThis`: within the package that name is the scope below. */
 const real = global as unknown as Record<string, unknown> & {
-  navigator?: { gpu?: unknown; userAgent?: string };
+  navigator?: { gpu?: unknown; userAgent?: string; hardwareConcurrency?: number };
   fetch: typeof fetch;
 };
 
@@ -70,7 +70,9 @@ function gpuHere(): Gpu | undefined {
 
 export const navigator = {
   userAgent: real.navigator?.userAgent ?? `Node.js/${process.versions.node}`,
-  hardwareConcurrency: 1,
+  get hardwareConcurrency() {
+    return real.navigator?.hardwareConcurrency ?? availableParallelism();
+  },
   get gpu() {
     return gpuHere();
   },
@@ -142,7 +144,7 @@ class End {
   }
 }
 
-/** There are no Workers: all code runs in this thread. */
+/** There are no Workers: all but what helps on the CPU runs in this thread. */
 export const Worker = undefined;
 export const localStorage = undefined;
 /** WebGPU's error classes, once it is loaded. */

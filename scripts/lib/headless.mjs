@@ -42,9 +42,10 @@ const BLANK = '/headless';
 /**
  * Builds the package (MILLRACE_SKIP_BUILD=1: uses the existing build), serves it and opens a blank page. `local`: a
  * model file or
- * folder of this machine; `mounts`: further folders of the server; `isolated`: as `serve` has it. Resolves to `{ page, model, close }`; `model` is the URL of `local`, or null.
+ * folder of this machine; `mounts`: further folders of the server; `isolated`: as `serve` has it, so that
+ * the CPU takes several threads. Resolves to `{ page, model, close }`; `model` is the URL of `local`, or null.
  */
-export async function openPage({ local = null, headed = false, mounts = {}, isolated = false } = {}) {
+export async function openPage({ local = null, headed = false, mounts = {}, isolated = true } = {}) {
   const name = chosenBuild('release');
   const pkg = process.env.MILLRACE_SKIP_BUILD === '1' ? BUILDS[name].out : await build(name);
   const executablePath = await setupBrowser();

@@ -71,7 +71,7 @@ pub(crate) async fn open_device(options: &LoadOptions, cancel: &Cancel) -> Resul
     // One loss may be due to a driver's update or another tab; opening ends with probes, which notice it.
     match Gpu::open(&gpu_options(options)).await {
         Err(e) if e.kind() == ErrorKind::DeviceLost => {
-            Ok(Opened { gpu: Rc::new(open_again(options, cancel).await?), lost: Some(e) })
+            Ok(Opened { gpu: Rc::new(open_again(options, None, cancel).await?), lost: Some(e) })
         }
         opened => Ok(Opened { gpu: Rc::new(opened?), lost: None }),
     }
@@ -104,7 +104,7 @@ pub(crate) async fn open_session(
         match opened.await {
             Err(e) if lost.is_none() && gpu.loss().is_some() && may_be_loss(&e) => {
                 lost = Some(e);
-                gpu = Rc::new(open_again(options, cancel).await?);
+                gpu = Rc::new(open_again(options, Some(&gpu), cancel).await?);
             }
             opened => return opened,
         }

@@ -10,7 +10,7 @@ use crate::base::{Cancel, Progress, now_ms, sleep};
 use crate::decode::{Outcome, Timings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Checkpoint;
-use crate::gpu::{Gpu, Loss};
+use crate::gpu::{Gpu, GpuOptions, Loss};
 use crate::source::Files;
 
 /// A second loss within this time is an error, ms: a device that is lost every few seconds is lost because of its work.
@@ -207,7 +207,7 @@ impl Engine {
         self.recovery.health = match std::mem::replace(&mut self.recovery.health, Health::Lost) {
             Health::Well if self.recovery.last.replace(now).is_some_and(recent) => {
                 self.recovery.tell(DeviceEvent::Lost { loss: &loss, recovering: false });
-                Health::GivenUp(now, lost_again(&loss, interval))
+                Health::GivenUp(now, lost_again(self.session.gpu(), &loss, interval))
             }
             Health::Well => {
                 self.recovery.tell(DeviceEvent::Lost { loss: &loss, recovering: true });
@@ -236,7 +236,8 @@ impl Engine {
             Err(e) if e.kind() == ErrorKind::Aborted => Err(e),
             Err(e) => {
                 let message = format!(
-                    "the GPU device was lost ({loss}) and the model could not be loaded onto another: {e}; load the model again"
+                    "{} was lost ({loss}) and the model could not be loaded onto another: {e}; load the model again",
+                    self.session.gpu().noun()
                 );
                 self.recovery.health = Health::GivenUp(now_ms(), message.clone());
                 self.recovery.tell(DeviceEvent::Lost { loss: &loss, recovering: false });
@@ -274,7 +275,7 @@ impl Engine {
     /// conversations over.
     async fn replace_device(&mut self, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<()> {
         self.recovery.files.values().for_each(|file| file.will_be_read());
-        let gpu = Rc::new(open_again(&self.options, cancel).await?);
+        let gpu = Rc::new(open_again(&self.options, Some(self.session.gpu()), cancel).await?);
         let checkpoint = Checkpoint::open(&self.recovery.files).await?;
         if checkpoint.fingerprint().await? != self.fingerprint {
             return Err(Error::storage("the model's files have changed since they were loaded"));
@@ -303,10 +304,16 @@ impl Engine {
     }
 }
 
-fn lost_again(loss: &Loss, interval_ms: f64) -> String {
+fn lost_again(gpu: &Gpu, loss: &Loss, interval_ms: f64) -> String {
+    let advice = match gpu.is_cpu() {
+        true => "other tabs and programs, or use a smaller model or context",
+        false => {
+            "other tabs and programs that use the GPU, use a smaller model or context, or update the graphics driver"
+        }
+    };
     format!(
-        "the GPU device was lost twice within {:.0} s ({loss}), so the engine does not go on by itself; load the model again, and if that does not help \
-         close other tabs and programs that use the GPU, use a smaller model or context, or update the graphics driver",
+        "{} was lost twice within {:.0} s ({loss}), so the engine does not go on by itself; load the model again, and if that does not help close {advice}",
+        gpu.noun(),
         interval_ms / 1000.0
     )
 }
@@ -316,12 +323,15 @@ pub(super) fn may_be_loss(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::DeviceLost | ErrorKind::Gpu | ErrorKind::OutOfMemory | ErrorKind::Internal)
 }
 
-pub(super) async fn open_again(options: &LoadOptions, cancel: &Cancel) -> Result<Gpu> {
+/// Opens a device in the place of `lost`.
+pub(super) async fn open_again(options: &LoadOptions, lost: Option<&Rc<Gpu>>, cancel: &Cancel) -> Result<Gpu> {
+    let helpers = !lost.is_some_and(|gpu| gpu.failed_with_helpers());
+    let options = GpuOptions { helpers, ..gpu_options(options) };
     let mut failure = Error::new(ErrorKind::NoAdapter, "no GPU");
     for wait in TRIES_MS {
         sleep(wait).await;
         cancel.check()?;
-        match Gpu::open(&gpu_options(options)).await {
+        match Gpu::open(&options).await {
             Ok(gpu) => return Ok(gpu),
             // A device that is lost at once is one of the crashed process.
             Err(e) if matches!(e.kind(), ErrorKind::NoAdapter | ErrorKind::DeviceLost | ErrorKind::Gpu) => failure = e,

@@ -227,7 +227,8 @@ pub(super) fn fill(buffer: &wgpu::Buffer, from: u64, bytes: &[u8]) -> Result<()>
 }
 
 thread_local! {
-    /// Loads the CPU's module: a function without parameters that returns a promise of the module's exports.
+    /// Loads the CPU's module: a function that takes whether there may be helpers, and returns a promise of the module's
+    /// exports.
     static MODULE: RefCell<Option<Function>> = const { RefCell::new(None) };
 }
 
@@ -241,6 +242,23 @@ pub(super) struct Machine {
     exports: JsValue,
     /// When this thread last yielded to its event loop, ms.
     turned: Cell<f64>,
+    failure: Rc<Failure>,
+}
+
+/// How the module has failed, if it has: then nothing of it is called any more, as a thread may have stopped anywhere.
+struct Failure {
+    message: RefCell<Option<String>>,
+    tell: Box<dyn Fn(String)>,
+}
+
+impl Failure {
+    fn note(&self, message: String) {
+        let first = self.message.borrow().is_none();
+        if first {
+            *self.message.borrow_mut() = Some(message.clone());
+            (self.tell)(message);
+        }
+    }
 }
 
 /// The module's value for no id or address.
@@ -250,8 +268,8 @@ const TURN_MS: f64 = 12.0;
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Without it the helpers would stay until the engine's Worker ends.
-        let _ = self.call("end", &[]);
+        // Without it the helpers would stay until the engine's thread ends.
+        self.end();
     }
 }
 
@@ -259,15 +277,31 @@ impl Machine {
     /// Bytes of the largest buffer.
     pub(super) const LARGEST: u64 = (1 << 31) - (1 << 16);
 
-    /// Loads the module where it is not loaded yet.
-    pub(super) async fn open() -> Result<Self> {
+    /// Loads the module where it is not loaded yet. `helpers`: whether threads may help; `lost`: told where one of them
+    /// has ended, or the module has failed.
+    pub(super) async fn open(helpers: bool, lost: impl Fn(String) + 'static) -> Result<Self> {
         let load =
             MODULE.with_borrow(Clone::clone).ok_or_else(|| Error::internal("no loader of the CPU's module is set"))?;
         // The loader's message says what failed, and what to do.
         let failed = |e: JsValue| Error::internal(js::string(&e, "message"));
-        let promise = load.call0(&JsValue::UNDEFINED).map_err(failed)?;
+        let promise = load.call1(&JsValue::UNDEFINED, &helpers.into()).map_err(failed)?;
         let exports = wasm_bindgen_futures::JsFuture::from(js_sys::Promise::resolve(&promise)).await.map_err(failed)?;
-        Ok(Self { exports, turned: Cell::new(now_ms()) })
+        let failure = Rc::new(Failure { message: RefCell::default(), tell: Box::new(lost) });
+        let noted = failure.clone();
+        let gone = js_sys::Promise::resolve(&js::get(&exports, "gone"));
+        wasm_bindgen_futures::spawn_local(async move {
+            // No message: the machine was dropped.
+            if let Some(message) = wasm_bindgen_futures::JsFuture::from(gone).await.ok().and_then(|why| why.as_string())
+            {
+                noted.note(message);
+            }
+        });
+        Ok(Self { exports, turned: Cell::new(now_ms()), failure })
+    }
+
+    /// Ends the helpers.
+    fn end(&self) {
+        let _ = js::call(&self.exports, "end", &[]);
     }
 
     pub(super) fn name(&self) -> String {
@@ -327,12 +361,18 @@ impl Machine {
         )
     }
 
-    /// Calls a function of the module's. It throws where the module has failed, which cannot be used any more then.
+    /// Calls a function of the module's. Where it throws, the machine has failed.
     fn call(&self, name: &str, arguments: &[f64]) -> Result<f64> {
+        if let Some(message) = &*self.failure.message.borrow() {
+            return Err(Error::gpu(message.clone()));
+        }
         let arguments: Vec<JsValue> = arguments.iter().map(|n| JsValue::from_f64(*n)).collect();
         let arguments: Vec<&JsValue> = arguments.iter().collect();
         let failed = |e: JsValue| {
-            Error::gpu(format!("the module that computes on the CPU has failed: {}", js::string(&e, "message")))
+            let message = format!("the module that computes on the CPU has failed: {}", js::string(&e, "message"));
+            self.end();
+            self.failure.note(message.clone());
+            Error::gpu(message)
         };
         // wasm returns integers of 32 bits signed.
         Ok(js::call(&self.exports, name, &arguments)

@@ -30,6 +30,8 @@ pub struct GpuOptions {
     pub f16: bool,
     /// Cap on the bytes of one binding, below the adapter's own; larger tensors are split by rows.
     pub max_binding: Option<u64>,
+    /// Whether the CPU may have several threads in a page.
+    pub helpers: bool,
     /// (kernel, variant) pairs that compute nothing, as on a GPU with a faulty driver: for tests.
     #[cfg(feature = "lab")]
     pub broken: Vec<(String, String)>,
@@ -45,6 +47,7 @@ impl Default for GpuOptions {
             subgroups: true,
             f16: true,
             max_binding: None,
+            helpers: true,
             #[cfg(feature = "lab")]
             broken: Vec::new(),
             emulated: Emulated::Nothing,
@@ -173,9 +176,11 @@ impl Gpu {
 
     /// Opens the CPU. `why`: the reason where a GPU was wanted first.
     async fn open_cpu(options: &GpuOptions, why: Option<String>) -> Result<Self> {
-        let processor = Processor::open().await?;
         let faults = Arc::default();
         let lost = Faults::begin(&faults);
+        let shared: Arc<Mutex<Faults>> = faults.clone();
+        let tell = move |message| note_loss(&shared, Loss { reason: LossReason::Unknown, message });
+        let processor = Processor::open(options.helpers, tell).await?;
         let caps = Caps { instead: why, ..processor.caps(options.max_binding) };
         Ok(Self {
             on: On::Cpu(processor),
@@ -305,7 +310,7 @@ impl Gpu {
         if let Some(loss) = &faults.lost {
             return Err(Error::new(
                 ErrorKind::DeviceLost,
-                format!("the GPU device was lost ({loss}); load the model again"),
+                format!("{} was lost ({loss}); load the model again", self.noun()),
             ));
         }
         if let Some(message) = &faults.uncaptured {
@@ -367,6 +372,21 @@ impl Gpu {
     /// How the device was lost, if it was.
     pub fn loss(&self) -> Option<Loss> {
         self.faults.lock().ok()?.lost.clone()
+    }
+
+    /// Whether it was the CPU, which has failed with its helpers: the next one does without.
+    pub fn failed_with_helpers(&self) -> bool {
+        self.is_cpu() && self.loss().is_some_and(|loss| loss.reason == LossReason::Unknown)
+    }
+
+    /// Whether it is the CPU.
+    pub fn is_cpu(&self) -> bool {
+        matches!(self.on, On::Cpu(_))
+    }
+
+    /// What errors call the device.
+    pub fn noun(&self) -> &'static str {
+        if self.is_cpu() { "the module that computes on the CPU" } else { "the GPU device" }
     }
 
     /// Waits for the loss of the device: `None` once it is destroyed by its owner and cannot be lost any more.

@@ -129,8 +129,8 @@ impl Machine {
     /// Bytes of the largest buffer: what a Vec and 32-bit counts of words hold.
     pub(super) const LARGEST: u64 = 1 << 33;
 
-    /// A machine without buffers.
-    pub(super) async fn open() -> Result<Self> {
+    /// A machine without buffers. Its threads are those of the process, and none is lost.
+    pub(super) async fn open(_helpers: bool, _lost: impl Fn(String) + 'static) -> Result<Self> {
         Ok(Self(RefCell::default()))
     }
     pub(super) fn name(&self) -> String {

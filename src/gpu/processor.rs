@@ -48,9 +48,10 @@ impl Drop for Program {
 }
 
 impl Processor {
-    /// Opens the machine of this platform.
-    pub(super) async fn open() -> Result<Rc<Self>> {
-        let machine = Machine::open().await?;
+    /// Opens the machine of this platform. `helpers`: whether it may have several threads; `lost`: told where the
+    /// machine has failed, and computes no more.
+    pub(super) async fn open(helpers: bool, lost: impl Fn(String) + 'static) -> Result<Rc<Self>> {
+        let machine = Machine::open(helpers, lost).await?;
         Ok(Rc::new(Self {
             machine,
             waiting: RefCell::default(),

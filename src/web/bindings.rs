@@ -339,8 +339,8 @@ impl WasmEngine {
         watch(&self.state);
     }
 
-    /// Engines that compute on the CPU use another WebAssembly module: `load` returns a promise of its exports and
-    /// `turn`.
+    /// Engines that compute on the CPU use another WebAssembly module: `load`, which takes whether threads may help,
+    /// returns a promise of its exports and of what `npm/cpu.ts` adds.
     #[wasm_bindgen(js_name = cpuFrom)]
     pub fn cpu_from(load: Function) {
         load_cpu_by(load);

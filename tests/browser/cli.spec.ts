@@ -1,8 +1,9 @@
 // The two command lines: the behaviour that scripts rely on, and that both agree.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { threadsFor } from '../../npm/cpu.ts';
 import { chosenBuild } from '../../scripts/build.mjs';
 import { ALL, nameOf, regressions, tableOf } from '../../scripts/lib/bench_all.mjs';
 import { commandLine } from '../../scripts/lib/cargo.mjs';
@@ -88,6 +89,14 @@ test('both show pictures to a model that reads them, from a folder and from a fi
     expect.stringMatching(/^error\[NOT_FOUND\]: no such file, no-such\.png/),
     expect.stringMatching(/^error\[UNSUPPORTED_MODEL\]: /),
   ]);
+});
+
+test('in the browser the CPU takes several threads', async () => {
+  const outcome = await generate('--chat', 'Hello', '--max-tokens', '4', '--device', 'cpu', '--json');
+  expect(outcome, outcome.stderr).toMatchObject({ code: 0 });
+  const threads = threadsFor(availableParallelism());
+  const named = `CPU (relaxed SIMD, ${threads} thread${threads === 1 ? '' : 's'})`;
+  expect(lastLine(outcome)).toMatchObject({ adapter: { name: named } });
 });
 
 test('both print the text as it arrives and the contract’s object on the last line, with the same tokens', async () => {

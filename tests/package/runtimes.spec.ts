@@ -18,6 +18,13 @@ const { tokens, from, greedy } = JSON.parse(readFileSync(join(FIXTURE, 'expected
   greedy: number[];
 };
 const prompt = tokens.slice(0, from + 1);
+const BOX = join(root, 'www', 'models', 'box.gguf');
+
+/** What helpers.mjs prints of each engine, of which one has lost a helper, and whether helpers ended. */
+interface Helped extends Record<'alone' | 'lost' | 'last', { name: string; tokens: number[]; recoveries: number }> {
+  together: { name: string; tokens: number[]; recoveries: number }[];
+  ended: boolean | null;
+}
 
 interface Outcome {
   supported: boolean;
@@ -181,6 +188,23 @@ for (const name of PROGRAMS)
         expect(server.sent).toBeLessThan(0.75 * length);
       },
     );
+
+    test('the CPU takes several threads, which end with their engines and keep no program from ending', async () => {
+      copyFileSync(join(root, 'tests', 'package', 'helpers.mjs'), join(served(name), 'helpers.mjs'));
+      // The program leaves its last engine as it is: that this resolves is the test.
+      const { code, out, err } = await start(['helpers.mjs', JSON.stringify({ model: BOX, prompt })]);
+      expect(code, err).toBe(0);
+      const { alone, together, lost, last, ended } = JSON.parse(out.trim().split('\n').at(-1)!) as Helped;
+      expect(alone.name).toMatch(/^CPU \((relaxed )?SIMD, 1 thread\)$/);
+      expect(alone.tokens).toHaveLength(40);
+      const { tokens } = alone;
+      const several = { name: alone.name.replace('1 thread', '3 threads'), tokens, recoveries: 0 };
+      expect(together).toEqual([several, several]);
+      // Only Linux says how many threads there are.
+      expect(ended).toBe(process.platform === 'linux' ? true : null);
+      expect(lost).toEqual({ ...alone, recoveries: 1 });
+      expect(last).toEqual(several);
+    });
 
     test('options that mean nothing here are errors', async () => {
       expect((await ask({ model: MODEL, load: { worker: true } })).error).toMatchObject({

@@ -156,9 +156,9 @@ mod x86 {
             }
         };
     }
-    compiled!(avx2, Avx2, "avx2,fma,f16c");
-    compiled!(avx_vnni, AvxVnni, "avx2,fma,f16c,avxvnni");
-    compiled!(avx512_vnni, Avx512Vnni, "avx2,fma,f16c,avx512vnni,avx512vl");
+    compiled!(avx2, Avx2, "avx2,fma");
+    compiled!(avx_vnni, AvxVnni, "avx2,fma,avxvnni");
+    compiled!(avx512_vnni, Avx512Vnni, "avx2,fma,avx512vnni,avx512vl");
 }
 
 /// Activations, and what follows from them and a type of weights: for each group of numbers with a scale of its own.

@@ -55,7 +55,8 @@ impl Pool {
             return false;
         }
         let job = Job {
-            // SAFETY: only the lifetime differs, and `Close` waits for the helpers before `work` can end.
+            // SAFETY: only the lifetime differs, and `Close` waits for the helpers before `work` can end. Where a page gives
+            // that wait up, this call never returns: `work` stays where it is, in an instance that runs no more.
             work: unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) },
             n,
             part,
@@ -119,16 +120,23 @@ struct Close<'a>(&'a Pool);
 impl Drop for Close<'_> {
     fn drop(&mut self) {
         self.0.open.store(false, SeqCst);
-        let mut looks = 0u32;
-        while self.0.within.load(SeqCst) > 0 {
-            looks += 1;
-            // The helper may need this thread's processor.
-            if looks.is_multiple_of(1 << 14) {
-                sleep::others();
+        until(|| self.0.within.load(SeqCst) == 0);
+        self.0.taken.store(false, SeqCst);
+    }
+}
+
+/// Looks until something that another thread does is done.
+pub fn until(done: impl Fn() -> bool) {
+    let mut first = true;
+    loop {
+        for _ in 0..1 << 14 {
+            if done() {
+                return;
             }
             std::hint::spin_loop();
         }
-        self.0.taken.store(false, SeqCst);
+        sleep::waiting(first);
+        first = false;
     }
 }
 
@@ -165,7 +173,8 @@ mod sleep {
         WOKEN.notify_all();
     }
 
-    pub fn others() {
+    /// The other thread may need this one's processor. It comes back: a part that panics unwinds.
+    pub fn waiting(_: bool) {
         std::thread::yield_now();
     }
 
@@ -199,17 +208,29 @@ mod sleep {
 /// In a page JavaScript has helpers sleep and wakes them: `npm/cpu.ts`.
 #[cfg(all(target_arch = "wasm32", feature = "threads"))]
 mod sleep {
+    use super::{POOL, SeqCst};
     use std::sync::atomic::AtomicU32;
 
-    pub fn wake(jobs: &AtomicU32) {
-        #[link(wasm_import_module = "env")]
-        unsafe extern "C" {
-            fn wake(jobs: *const AtomicU32);
-        }
-        // SAFETY: JavaScript's Atomics.notify, with an address in the module's memory.
-        unsafe { wake(jobs) }
+    #[link(wasm_import_module = "env")]
+    unsafe extern "C" {
+        #[link_name = "wake"]
+        fn notify(jobs: *const AtomicU32);
+        #[link_name = "waiting"]
+        fn wait(first: u32, failed: u32);
     }
-    pub fn others() {}
+
+    pub fn wake(jobs: &AtomicU32) {
+        // SAFETY: JavaScript's Atomics.notify, with an address in the module's memory.
+        unsafe { notify(jobs) }
+    }
+
+    /// JavaScript throws where a wait lasts too long, or a helper has failed: a Worker that was ended amid its part
+    /// never comes back. Nothing of this instance runs after that.
+    pub fn waiting(first: bool) {
+        let failed = POOL.failed.load(SeqCst);
+        // SAFETY: it takes two numbers.
+        unsafe { wait(u32::from(first), u32::from(failed)) }
+    }
 }
 
 /// What JavaScript calls in a Worker that helps.
@@ -236,11 +257,9 @@ pub mod web {
         POOL.asleep.fetch_add(1, SeqCst);
     }
 
-    /// A helper has failed while it looked at a job.
+    /// A helper has failed. It may still count as one that looks at a job: who waits for it learns of this.
     pub fn failed() {
         POOL.failed.store(true, SeqCst);
-        POOL.helpers.fetch_sub(1, SeqCst);
-        POOL.within.fetch_sub(1, SeqCst);
     }
 }
 

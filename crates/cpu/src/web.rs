@@ -111,9 +111,7 @@ mod allocator {
 
     impl Locked {
         fn alone<T>(&self, work: impl FnOnce() -> T) -> T {
-            while self.0.swap(true, Ordering::Acquire) {
-                std::hint::spin_loop();
-            }
+            crate::pool::until(|| !self.0.swap(true, Ordering::Acquire));
             let made = work();
             self.0.store(false, Ordering::Release);
             made
