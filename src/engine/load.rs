@@ -298,12 +298,9 @@ pub(super) async fn reserve(
         return Err(weights::nothing_to_quantize(recipe));
     }
     let vocab = model.config().vocab;
-    match tokens {
-        Some(n) if n > vocab => {
-            return Err(Error::bad_model(format!("the tokenizer has {n} tokens, the model's vocabulary only {vocab}")));
-        }
-        Some(n) => model.config_mut().drawn = n,
-        None => (),
+    if let Some(n) = tokens {
+        // Of more tokens than rows the tokenizer tells (`Tokenizer::fit`).
+        model.config_mut().drawn = n.min(vocab);
     }
     Ok((layout, model))
 }

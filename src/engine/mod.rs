@@ -122,7 +122,7 @@ impl Engine {
             fit::check(&checkpoint, options, &opened.gpu).await?;
             fits().await;
         }
-        let tokenizer = Tokenizer::open(&checkpoint)?;
+        let mut tokenizer = Tokenizer::open(&checkpoint)?;
         // A model without a usable template still continues plain prompts: the error is returned to the first
         // conversation.
         let template = ChatTemplate::open(&checkpoint, &tokenizer);
@@ -130,6 +130,7 @@ impl Engine {
 
         let (mut session, self_test, load_times) =
             open_session(&checkpoint, options, Some(tokenizer.vocab_size()), opened, progress, cancel).await?;
+        tokenizer.fit(session.model().config().vocab)?;
         let mut about = describe(&checkpoint, session.model(), template.is_ok() && session.writes())?;
         let around = Around::of(&checkpoint, session.model().config(), &tokenizer)?;
         about.prompts = around.prompts.clone();

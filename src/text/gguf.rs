@@ -1,11 +1,14 @@
 //! The tokenizer of a GGUF file, from its `tokenizer.ggml.*` metadata.
 
+use std::collections::HashSet;
+
 use tokenizers::models::bpe::{BPE, BpeBuilder};
 use tokenizers::normalizers::prepend::Prepend;
 use tokenizers::normalizers::replace::Replace;
 use tokenizers::{AddedToken, Tokenizer};
 
 use super::charsmap;
+use super::pieces::filler;
 use super::pre::pre;
 use super::spm::{Piece, merges};
 use super::template_source::TemplateSource;
@@ -43,6 +46,8 @@ enum Kind {
 struct Vocabulary<'a> {
     tokens: &'a StringArray,
     types: Option<&'a Array>,
+    /// Ids whose text is empty or another's before it: they are no tokens.
+    gaps: HashSet<u32>,
 }
 
 impl<'a> Vocabulary<'a> {
@@ -55,11 +60,14 @@ impl<'a> Vocabulary<'a> {
         if let Some(types) = types {
             check_len(TYPES, types.len(), tokens)?;
         }
-        Ok(Self { tokens, types })
+        let mut seen = HashSet::new();
+        let gaps = (0..).zip(tokens.iter()).filter(|(_, text)| text.is_empty() || !seen.insert(*text));
+        let gaps = gaps.map(|(id, _)| id).collect();
+        Ok(Self { tokens, types, gaps })
     }
 
     fn iter(&self) -> impl Iterator<Item = (u32, &'a str)> {
-        (0u32..).zip(self.tokens.iter())
+        (0u32..).zip(self.tokens.iter()).filter(|(id, _)| !self.gaps.contains(id))
     }
 
     /// Files from before token types have only normal tokens.
@@ -89,6 +97,13 @@ impl<'a> Vocabulary<'a> {
     /// Ids of special tokens that the vocabulary does not have: nothing uses them unless a setting does.
     fn strays(&self, metadata: &Metadata) -> Result<Vec<String>> {
         let mut strays = Vec::new();
+        if let Some(first) = self.gaps.iter().min() {
+            strays.push(format!(
+                "metadata key '{TOKENS}': {} tokens are empty or repeat another, the first of them token {first}: they are \
+                 not used",
+                self.gaps.len()
+            ));
+        }
         for name in SPECIAL {
             let Some(id) = special_id(metadata, name)? else { continue };
             // What some converters write for "none".
@@ -269,11 +284,7 @@ fn build(
     let mut ids = tokenizers::models::bpe::Vocab::default();
     let mut longest = 0;
     for (id, text) in vocabulary.iter() {
-        if let Some(first) = ids.insert(text.to_owned(), id) {
-            return Err(Error::bad_model(format!(
-                "metadata key '{TOKENS}': tokens {first} and {id} are both '{text}'"
-            )));
-        }
+        ids.insert(text.to_owned(), id);
         longest = longest.max(text.len());
     }
     if let Some((left, right)) = merges.iter().find(|(left, right)| left.len() + right.len() > longest) {
@@ -324,9 +335,9 @@ fn sentence_piece_bpe(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Resul
     let scores = metadata.req::<&[f32]>(SCORES)?;
     check_len(SCORES, scores.len(), vocabulary.tokens)?;
     let mut pieces = Vec::with_capacity(scores.len());
-    for ((id, text), &score) in vocabulary.iter().zip(scores) {
+    for (id, text) in vocabulary.iter() {
         if vocabulary.kind(id)? == Kind::Normal {
-            pieces.push(Piece { id, text, score });
+            pieces.push(Piece { id, text, score: scores[id as usize] });
         }
     }
     let bpe = build(fallback(metadata, vocabulary)?, vocabulary, merges(&pieces)?, SCORES)?;
@@ -391,10 +402,15 @@ fn unigram(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<Tokenizer
             .map(|(id, _)| Ok((id, vocabulary.kind(id)?)))
             .collect::<Result<Vec<_>>>()?
             .iter()
-            .position(|(_, kind)| *kind == Kind::Unknown),
+            .find(|(_, kind)| *kind == Kind::Unknown)
+            .map(|(id, _)| *id as usize),
     };
-    let pieces =
-        vocabulary.tokens.iter().zip(scores).map(|(text, score)| (text.to_owned(), f64::from(*score))).collect();
+    let pieces = (0..)
+        .zip(vocabulary.tokens.iter().zip(scores))
+        .map(|(id, (text, score))| {
+            (if vocabulary.gaps.contains(&id) { filler(id) } else { text.to_owned() }, f64::from(*score))
+        })
+        .collect();
     let model =
         Unigram::from(pieces, unknown, false).map_err(|e| Error::bad_model(format!("metadata key '{SCORES}': {e}")))?;
     let mut tokenizer = Tokenizer::new(model);

@@ -3,10 +3,13 @@
 //! tokenizer.json decides which special tokens surround a text. `add_bos_token` in tokenizer_config.json is what
 //! transformers wrote it from and, as in transformers 5, is not applied a second time.
 
-use serde_json::{Map, Value};
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
 use tokenizers::Tokenizer;
 
-use super::hf_outline;
+use super::hf_outline::{self, Added};
+use super::pieces::{MAX_ID, filler};
 use super::template_source::TemplateSource;
 use super::tokenizer::{Parts, SpecialTokens};
 use crate::error::{Error, Result};
@@ -21,21 +24,57 @@ pub(super) const SPECIAL: [&str; 7] =
 /// The tokenizer that a tokenizer.json describes.
 pub(super) fn tokenizer(json: &[u8]) -> Result<Tokenizer> {
     let outline = hf_outline::read(json).map_err(|e| e.at(FILE))?;
-    let mut inner: Tokenizer = Tokenizer::from_bytes(json).map_err(|e| Error::tokenizer(format!("{FILE}: {e}")))?;
-    for token in &outline.added {
-        // The crate numbers added tokens itself and only logs where that differs from the file, say after a gap.
-        let id = inner.token_to_id(&token.content);
-        if id != Some(token.id) {
-            return Err(Error::tokenizer(format!(
-                "{FILE}: added token '{}' has id {}, but loads as {id:?}",
-                token.content, token.id
-            )));
-        }
+    let read = |json: &[u8]| Tokenizer::from_bytes(json).map_err(|e| Error::tokenizer(format!("{FILE}: {e}")));
+    // The crate numbers added tokens itself and only logs where that differs from the file, say after a gap.
+    let strays = |inner: &Tokenizer| {
+        let is = |token: &&Added| inner.token_to_id(&token.content) != Some(token.id);
+        outline.added.iter().find(is).map(|token| (token.id, token.content.clone(), inner.token_to_id(&token.content)))
+    };
+    let mut inner: Tokenizer = read(json)?;
+    if strays(&inner).is_some() {
+        inner = read(&with_added(json, &outline.added)?)?;
+    }
+    if let Some((id, content, other)) = strays(&inner) {
+        return Err(Error::tokenizer(format!("{FILE}: added token '{content}' has id {id}, but loads as {other:?}")));
     }
     // Truncation and padding of the saved file; transformers resets them on every call too.
     inner.with_truncation(None).map_err(|e| Error::tokenizer(format!("{FILE}: truncation: {e}")))?;
     inner.with_padding(None);
     Ok(inner)
+}
+
+/// The file with added tokens among the model's own, which keep their ids. A list is filled up where ids have gaps, with
+/// pieces as unlikely as its least likely one, which leaves the score of what is unknown as it is.
+fn with_added(json: &[u8], added: &[Added]) -> Result<Vec<u8>> {
+    let failed = |e: serde_json::Error| Error::tokenizer(format!("{FILE}: {e}"));
+    let mut file: Value = serde_json::from_slice(json).map_err(failed)?;
+    match &mut file["model"]["vocab"] {
+        Value::Object(vocab) => {
+            let mut taken: HashSet<u64> = vocab.values().filter_map(Value::as_u64).collect();
+            for token in added {
+                if !vocab.contains_key(&token.content) {
+                    if !taken.insert(token.id.into()) {
+                        let Added { id, content } = token;
+                        let what = format!("{FILE}: added token '{content}' has id {id}, which another token has");
+                        return Err(Error::tokenizer(what));
+                    }
+                    vocab.insert(token.content.clone(), token.id.into());
+                }
+            }
+        }
+        Value::Array(list) => {
+            let mut added: Vec<&Added> = added.iter().filter(|token| token.id as usize >= list.len()).collect();
+            added.sort_by_key(|token| token.id);
+            let least = list.iter().filter_map(|piece| piece[1].as_f64()).fold(0.0, f64::min);
+            for token in added.into_iter().filter(|token| token.id <= MAX_ID) {
+                for id in list.len() as u32..=token.id {
+                    list.push(json!([if id == token.id { token.content.clone() } else { filler(id) }, least]));
+                }
+            }
+        }
+        _ => (),
+    }
+    serde_json::to_vec(&file).map_err(failed)
 }
 
 pub(super) fn parts(metadata: &HfMetadata, files: &TokenizerFiles) -> Result<Parts> {

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, ValueKind, ValueOrKwargs, from_args};
+use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, Tuple, ValueKind, ValueOrKwargs, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, Value, tests};
 
-use super::methods::padded;
-use super::python::{escape, to_string};
+use super::methods::{line, padded};
+use super::python::{as_safe_as, escape, to_string};
 use super::template_budget::Budget;
 
 /// How minijinja takes what a filter is given beside its value.
 #[derive(Clone, Copy, PartialEq)]
-enum Takes {
+pub(super) enum Takes {
     Positions,
     Names,
 }
@@ -32,6 +32,7 @@ const FILTERS: &[(&str, &[&str], Takes)] = &[
     ("dictsort", &["case_sensitive", "by", "reverse"], Names),
     ("e", &[], Positions),
     ("escape", &[], Positions),
+    ("filesizeformat", &["binary"], Positions),
     ("first", &[], Positions),
     ("float", &["default"], Positions),
     ("groupby", &["attribute", "default", "case_sensitive"], Names),
@@ -61,6 +62,7 @@ const FILTERS: &[(&str, &[&str], Takes)] = &[
     ("upper", &[], Positions),
     ("urlencode", &[], Positions),
     ("wordcount", &[], Positions),
+    ("xmlattr", &["autospace"], Positions),
 ];
 
 fn wrong(message: String) -> Error {
@@ -75,7 +77,7 @@ pub(super) fn bind(name: &str, args: Vec<Value>) -> Result<Vec<Value>, Error> {
     }
 }
 
-fn bound(name: &str, parameters: &[&str], takes: Takes, mut args: Vec<Value>) -> Result<Vec<Value>, Error> {
+pub(super) fn bound(name: &str, parameters: &[&str], takes: Takes, mut args: Vec<Value>) -> Result<Vec<Value>, Error> {
     let named = if args.last().is_some_and(Value::is_kwargs) { args.pop() } else { None };
     if args.is_empty() {
         return Err(wrong(format!("{name} is applied to nothing")));
@@ -112,7 +114,9 @@ fn bound(name: &str, parameters: &[&str], takes: Takes, mut args: Vec<Value>) ->
 pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
     for (name, filter) in [
         ("center", center as fn(&Value, &[Value]) -> Result<Value, Error>),
+        ("filesizeformat", file_size),
         ("truncate", truncate),
+        ("xmlattr", attributes),
         ("wordcount", |value, _| {
             Ok(Value::from(
                 to_string(value)
@@ -150,6 +154,21 @@ pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
         } else {
             Ok(Value::from_object(Cycler { items: items.0, at: AtomicUsize::new(0) }))
         }
+    });
+    environment.add_function(".cycle", |state: &mut State, of: Value, items: Rest<Value>| -> Result<Value, Error> {
+        // minijinja divides by their number.
+        if items.is_empty() {
+            return Err(wrong("cycle: at least one item has to be given".to_owned()));
+        }
+        of.call_method(state, "cycle", &items)
+    });
+    environment.add_function("macro", |inner: Value| Value::from_object(OpenMacro(inner)));
+    environment.add_function("namespace", |state: &mut State, of: Option<Value>, named: Kwargs| {
+        let all = minijinja::functions::dict(of.map(of_pairs).transpose()?, named)?;
+        Value::from_function(minijinja::functions::namespace).call(state, &[all])
+    });
+    environment.add_function("dict", |of: Option<Value>, named: Kwargs| {
+        minijinja::functions::dict(of.map(of_pairs).transpose()?, named)
     });
     environment.add_function("joiner", |args: Rest<ValueOrKwargs>| -> Result<Value, Error> {
         // The value of a filter stands where a function has none.
@@ -205,6 +224,18 @@ pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
     environment.add_test("callable", |value: &Value| {
         value.kind() == ValueKind::Plain && value.as_object().is_some_and(|object| !object.is::<Cycler>())
     });
+}
+
+/// An object of what `dict` takes: another, or a list of pairs.
+fn of_pairs(of: Value) -> Result<Value, Error> {
+    if !matches!(of.kind(), ValueKind::Seq | ValueKind::Iterable) {
+        return Ok(of);
+    }
+    let pair = |pair: Value| match pair.len() {
+        Some(2) => Ok((pair.get_item_by_index(0)?, pair.get_item_by_index(1)?)),
+        _ => Err(wrong("an object is made of another or of pairs".to_owned())),
+    };
+    Ok(Value::from_pairs(of.try_iter()?.map(pair).collect::<Result<Vec<_>, _>>()?))
 }
 
 fn is_number(value: &Value) -> bool {
@@ -394,6 +425,83 @@ fn truncate(value: &Value, args: &[Value]) -> Result<Value, Error> {
     Ok(Value::from(format!("{cut}{end}")))
 }
 
+/// `indent(width=4, first=False, blank=False)`. The width may be a text.
+pub(super) fn indent(value: &Value, args: &[Value]) -> Result<Value, Error> {
+    let text = value.as_str().unwrap_or_default();
+    let is = |n: usize| args.get(n).is_some_and(Value::is_true);
+    let by = match args.first() {
+        None => " ".repeat(4),
+        Some(width) if width.is_undefined() => " ".repeat(4),
+        Some(width) => match (width.as_str(), whole(width).as_i64()) {
+            (Some(text), _) => text.to_owned(),
+            (None, Some(width)) => " ".repeat(width.clamp(0, super::template_limits::MOST_WIDTH as i64) as usize),
+            _ => return Err(wrong("indent: the width should be a whole number or a text".to_owned())),
+        },
+    };
+    let (mut out, mut rest) = (String::new(), text);
+    loop {
+        let (end, next) = line(rest);
+        if if out.is_empty() && rest.len() == text.len() { is(1) } else { is(2) || end > 0 } {
+            out.push_str(&by);
+        }
+        out.push_str(&rest[..end]);
+        if next == end {
+            break;
+        }
+        out.push('\n');
+        rest = &rest[next..];
+    }
+    Ok(as_safe_as(value, Value::from(out)))
+}
+
+/// `filesizeformat(binary=False)`.
+fn file_size(value: &Value, args: &[Value]) -> Result<Value, Error> {
+    let number = match value.as_str() {
+        Some(text) => text.trim().parse().ok(),
+        None => f64::try_from(whole(value)).ok(),
+    };
+    let bytes: f64 = number.ok_or_else(|| wrong(format!("filesizeformat: a {} is no number", value.kind())))?;
+    let binary = args.first().is_some_and(Value::is_true);
+    let (base, unit) = if binary { (1024.0, "iB") } else { (1000.0, "B") };
+    if bytes == 1.0 {
+        return Ok(Value::from("1 Byte"));
+    }
+    if bytes < base {
+        return Ok(Value::from(format!("{} Bytes", bytes.trunc())));
+    }
+    let prefixes = if binary { "KMGTPEZY" } else { "kMGTPEZY" };
+    let unit_of = |n: usize| base.powi(n as i32 + 2);
+    let (n, prefix) =
+        prefixes.chars().enumerate().find(|(n, _)| bytes < unit_of(*n) || n + 1 == prefixes.len()).unwrap_or_default();
+    Ok(Value::from(format!("{:.1} {prefix}{unit}", base * bytes / unit_of(n))))
+}
+
+/// `xmlattr(autospace=True)`: attributes of an element.
+fn attributes(value: &Value, args: &[Value]) -> Result<Value, Error> {
+    if value.kind() != ValueKind::Map {
+        return Err(wrong(format!("xmlattr: a {} has no keys", value.kind())));
+    }
+    let text = |value: &Value| if value.is_safe() { to_string(value) } else { escape(&to_string(value)) };
+    let mut out = String::new();
+    for key in value.try_iter()? {
+        let item = value.get_item(&key)?;
+        if item.is_none() || item.is_undefined() {
+            continue;
+        }
+        let name = to_string(&key);
+        if name.contains([' ', '\t', '\n', '\r', '\u{b}', '\u{c}', '/', '>', '=']) {
+            return Err(wrong(format!("xmlattr: '{name}' is no name of an attribute")));
+        }
+        let space = if out.is_empty() && args.first().is_some_and(|auto| !auto.is_undefined() && !auto.is_true()) {
+            ""
+        } else {
+            " "
+        };
+        out.push_str(&format!("{space}{}=\"{}\"", text(&key), text(&item)));
+    }
+    Ok(Value::from(out))
+}
+
 /// Percent-encodes a text for an address's path, or pairs as a query.
 fn urlencode(value: &Value) -> Result<Value, Error> {
     let quote = |value: &Value, query: bool| {
@@ -436,6 +544,47 @@ pub(super) fn map(state: &mut State, value: Value, args: Rest<ValueOrKwargs>) ->
             Ok(Value::from(value.try_iter()?.map(apply).collect::<Result<Vec<_>, _>>()?))
         }
         None => Value::from_function(minijinja::filters::map).call(state, &[&[value], &args[..]].concat()),
+    }
+}
+
+/// A macro that reads `varargs` or `kwargs`, which its code has as two more arguments.
+#[derive(Debug)]
+struct OpenMacro(Value);
+
+impl Object for OpenMacro {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.0.get_item(key).ok()
+    }
+
+    fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
+        let mut names: Vec<Value> = self.0.get_attr("arguments")?.try_iter()?.collect();
+        names.truncate(names.len().saturating_sub(2));
+        let (mut given, named) = match args.split_last() {
+            Some((last, args)) if last.is_kwargs() => (args.to_vec(), Some(last)),
+            _ => (args.to_vec(), None),
+        };
+        let more = given.split_off(given.len().min(names.len()));
+        let count = given.len();
+        given.resize(names.len(), Value::UNDEFINED);
+        let (mut others, mut caller) = (Vec::new(), None);
+        for key in named.iter().flat_map(|named| named.try_iter()).flatten() {
+            let value = named.map_or(Ok(Value::UNDEFINED), |named| named.get_item(&key))?;
+            match names.iter().position(|name| *name == key) {
+                Some(at) if at < count => return Err(wrong(format!("the macro got two values for '{key}'"))),
+                Some(at) => given[at] = value,
+                None if key.as_str() == Some("caller") => caller = Some(("caller".to_owned(), value)),
+                None => others.push((key, value)),
+            }
+        }
+        given.extend([Value::from_object(Tuple::from(more)), Value::from_pairs(others)]);
+        if caller.is_some() {
+            given.push(caller.into_iter().collect::<Kwargs>().into());
+        }
+        self.0.call(state, &given)
     }
 }
 

@@ -1,17 +1,91 @@
 //! Python's methods of strings that chat templates use and minijinja-contrib lacks.
 
-use minijinja::value::{Tuple, from_args};
+use minijinja::value::{Tuple, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat;
 
+use super::jinja::{Takes, bound};
+
+/// Methods whose arguments have names, and one that has none but takes them by position.
+const NAMED: &[(&str, &[&str])] = &[
+    ("replace", &["old", "new", "count"]),
+    ("rsplit", &["sep", "maxsplit"]),
+    ("split", &["sep", "maxsplit"]),
+    ("splitlines", &["keepends"]),
+];
+
 /// Calls `value.method(args)`, for methods that are not the template engine's own.
 pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+    let mut args = args.to_vec();
+    if args.last().is_some_and(Value::is_kwargs) && method != "format" {
+        let known = NAMED.iter().find(|(known, _)| *known == method && value.as_str().is_some());
+        let Some((_, names)) = known else {
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                format!("{method} takes no arguments by name: {}", args[args.len() - 1]),
+            ));
+        };
+        args.insert(0, value.clone());
+        args = bound(method, names, Takes::Positions, args)?;
+        args.remove(0);
+    }
+    let args = &args[..];
     super::template_limits::check_method(value, method, args)?;
-    let Some(text) = value.as_str() else { return pycompat::unknown_method_callback(state, value, method, args) };
+    let Some(text) = value.as_str() else {
+        return match (value.kind(), method) {
+            (ValueKind::Seq, "index") => {
+                let (what,): (&Value,) = from_args(args)?;
+                let at = value.try_iter()?.position(|item| item == *what);
+                at.map(Value::from).ok_or_else(|| failed("the value is not in the list"))
+            }
+            (ValueKind::Seq | ValueKind::Map, "copy") => from_args(args).map(|()| value.clone()),
+            _ => pycompat::unknown_method_callback(state, value, method, args),
+        };
+    };
     match method {
-        "rsplit" => {
+        // Within a part of the text.
+        "find" | "rfind" | "index" | "rindex" | "count" | "startswith" | "endswith" if args.len() > 1 => {
+            let (what, start, end): (&Value, Option<i64>, Option<i64>) = from_args(args)?;
+            let length = text.chars().count() as i64;
+            let place = |at: i64| if at < 0 { (at.saturating_add(length)).max(0) } else { at };
+            let (start, end) = (start.map_or(0, place), end.map_or(length, place).min(length));
+            let none = match method {
+                "find" | "rfind" => Ok(Value::from(-1)),
+                "index" | "rindex" => Err(failed("substring not found")),
+                "count" => Ok(Value::from(0)),
+                _ => Ok(Value::from(false)),
+            };
+            if start > end {
+                return none;
+            }
+            let part: String = text.chars().skip(start as usize).take((end - start) as usize).collect();
+            let found = call(state, &Value::from(part), method, std::slice::from_ref(what))?;
+            Ok(match found.as_i64() {
+                Some(at) if at >= 0 && method != "count" && found.is_integer() => Value::from(at + start),
+                _ => found,
+            })
+        }
+        "split" | "rsplit" => {
             let (separator, count): (Option<&str>, Option<i64>) = from_args(args)?;
-            rsplit(text, separator, count)
+            split(text, separator, count, method == "rsplit")
+        }
+        "splitlines" => {
+            let (keep,): (Option<bool>,) = from_args(args)?;
+            let (mut lines, mut rest) = (Vec::new(), text);
+            while !rest.is_empty() {
+                let (line, end) = line(rest);
+                lines.push(Value::from(&rest[..if keep == Some(true) { end } else { line }]));
+                rest = &rest[end..];
+            }
+            Ok(Value::from(lines))
+        }
+        "join" => {
+            let (items,): (&Value,) = from_args(args)?;
+            let mut texts = Vec::new();
+            for item in items.try_iter()? {
+                texts.push(item.as_str().map(str::to_owned).ok_or_else(|| failed("what is joined should be texts"))?);
+            }
+            Ok(Value::from(texts.join(text)))
         }
         "removeprefix" => {
             let (prefix,): (&str,) = from_args(args)?;
@@ -34,7 +108,7 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
         "index" | "rindex" => {
             let (part,): (&str,) = from_args(args)?;
             let at = if method == "index" { text.find(part) } else { text.rfind(part) };
-            let at = at.ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "substring not found"))?;
+            let at = at.ok_or_else(|| failed("substring not found"))?;
             Ok(Value::from(text[..at].chars().count()))
         }
         "ljust" | "rjust" | "center" | "zfill" => {
@@ -82,34 +156,54 @@ pub(super) fn padded(text: &str, method: &str, width: usize, fill: Option<char>)
 
 fn separator(args: &[Value]) -> Result<&str, Error> {
     let (separator,): (&str,) = from_args(args)?;
-    if separator.is_empty() { Err(Error::new(ErrorKind::InvalidOperation, "empty separator")) } else { Ok(separator) }
+    if separator.is_empty() { Err(failed("empty separator")) } else { Ok(separator) }
 }
 
-/// `str.rsplit(sep=None, maxsplit=-1)`: the last separators split, what is left over stays in one piece.
-fn rsplit(text: &str, separator: Option<&str>, count: Option<i64>) -> Result<Value, Error> {
+/// `str.split(sep=None, maxsplit=-1)`, or `rsplit`, where the last separators split; what is left over stays in one
+/// piece.
+fn split(text: &str, separator: Option<&str>, count: Option<i64>, behind: bool) -> Result<Value, Error> {
     // A negative number of splits means all of them.
     let limit = count.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
     let mut parts: Vec<&str> = match separator {
-        Some("") => return Err(Error::new(ErrorKind::InvalidOperation, "empty separator")),
-        Some(separator) => text.rsplitn(limit.saturating_add(1), separator).collect(),
+        Some("") => return Err(failed("empty separator")),
+        Some(separator) if behind => text.rsplitn(limit.saturating_add(1), separator).collect(),
+        Some(separator) => text.splitn(limit.saturating_add(1), separator).collect(),
         None => {
-            let mut parts = Vec::new();
-            let mut rest = text.trim_end();
+            let trim = |text| if behind { str::trim_end(text) } else { str::trim_start(text) };
+            let (mut parts, mut rest) = (Vec::new(), trim(text));
             while !rest.is_empty() {
-                let at = if parts.len() < limit { rest.rfind(char::is_whitespace) } else { None };
-                let Some(at) = at else {
+                let at = if behind { rest.rfind(char::is_whitespace) } else { rest.find(char::is_whitespace) };
+                let Some(at) = at.filter(|_| parts.len() < limit) else {
                     parts.push(rest);
                     break;
                 };
-                let word = rest[at..].trim_start();
+                let (before, after) = rest.split_at(at);
+                let (word, others) = if behind { (after.trim_start(), before) } else { (before, after) };
                 parts.push(word);
-                rest = rest[..at].trim_end();
+                rest = trim(others);
             }
             parts
         }
     };
-    parts.reverse();
+    if behind {
+        parts.reverse();
+    }
     Ok(parts.into_iter().map(Value::from).collect())
+}
+
+pub(super) fn is_line_end(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// Where a text's first line ends by Python's `splitlines`, and where the next one begins.
+pub(super) fn line(text: &str) -> (usize, usize) {
+    let at = text.find(is_line_end).unwrap_or(text.len());
+    let end = if text[at..].starts_with("\r\n") { 2 } else { text[at..].chars().next().map_or(0, char::len_utf8) };
+    (at, at + end)
+}
+
+fn failed(what: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidOperation, what)
 }
 
 #[cfg(test)]
@@ -128,6 +222,22 @@ mod tests {
             ("'a,b'.rsplit(',', 0)", "['a,b']"),
             ("''.rsplit()", "[]"),
             ("''.rsplit(',')", "['']"),
+            ("'  a  b c '.split(none, 1)", "['a', 'b c ']"),
+            ("'  a  b c '.split(maxsplit=1)", "['a', 'b c ']"),
+            ("'a-b-c'.split(sep='-', maxsplit=1)", "['a', 'b-c']"),
+            ("'a-b-c'.split('-', maxsplit=-1)", "['a', 'b', 'c']"),
+            ("'a-b-c'.rsplit(maxsplit=1, sep='-')", "['a-b', 'c']"),
+            ("'aXaX'.replace('a', 'b', count=1)", "bXaX"),
+            ("'a\\r\\nb\\rc\\fd'.splitlines()", "['a', 'b', 'c', 'd']"),
+            ("'a\\r\\nb'.splitlines(keepends=true)|length", "2"),
+            ("'abcabc'.find('c', 3)", "5"),
+            ("'abcabc'.find('c', 3, 5)", "-1"),
+            ("'abcabc'.rfind('a', 0, -3)", "0"),
+            ("'abcabc'.count('a', 1)", "1"),
+            ("'abc'.startswith('b', 1)", "True"),
+            ("'abc'.endswith('b', 0, 2)", "True"),
+            ("'abc'.find('', 4)", "-1"),
+            ("[1, 2, 3].index(2)", "1"),
             ("'x-y-z'.partition('-')", "('x', '-', 'y-z')"),
             ("'x-y-z'.rpartition('-')", "('x-y', '-', 'z')"),
             ("'x'.partition('-')", "('x', '', '')"),
@@ -149,6 +259,17 @@ mod tests {
             let got = environment.compile_expression(expression).unwrap().eval(()).unwrap().to_string();
             assert_eq!(got, expected, "{expression}");
         }
-        assert!(environment.compile_expression("'x'.rsplit('')").unwrap().eval(()).is_err());
+        for expression in [
+            "'x'.rsplit('')",
+            "'x'.split(by=' ')",
+            "'x'.split(' ', sep=' ')",
+            "'x'.upper(x=1)",
+            "{'a': 1}.get('b', default=2)",
+            "[1].index(2)",
+            "'x'.index('x', 1)",
+            "', '.join([1])",
+        ] {
+            assert!(environment.compile_expression(expression).unwrap().eval(()).is_err(), "{expression}");
+        }
     }
 }

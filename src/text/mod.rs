@@ -23,6 +23,7 @@ mod spm;
 mod stream;
 mod template;
 mod template_budget;
+mod template_code;
 mod template_limits;
 mod template_source;
 mod template_variables;

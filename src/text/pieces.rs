@@ -7,7 +7,12 @@ use tokenizers::decoders::wordpiece;
 use crate::error::{Error, Result};
 
 /// Larger ids do not occur; a file that has one would make the table as large as it pleases.
-const MAX_ID: u32 = 1 << 22;
+pub(super) const MAX_ID: u32 = 1 << 22;
+
+/// The text of an id that no token has, where a model's vocabulary is a list without gaps: no text has it in it.
+pub(super) fn filler(id: u32) -> String {
+    format!("\u{FFFF}{id}")
+}
 
 /// What each token contributes to the text, and how the beginning is treated.
 pub(super) struct Pieces {
@@ -80,7 +85,7 @@ impl Pieces {
         let mut ends = Vec::with_capacity(last as usize + 1);
         let mut kinds = Vec::with_capacity(last as usize + 1);
         for id in 0..=last {
-            kinds.push(match tokenizer.id_to_token(id) {
+            kinds.push(match tokenizer.id_to_token(id).filter(|token| *token != filler(id)) {
                 Some(token) => {
                     rules.append(&token, &mut bytes);
                     match &rules.word_pieces {
@@ -97,6 +102,11 @@ impl Pieces {
             );
         }
         Ok(Self { bytes, ends, kinds, rules })
+    }
+
+    /// The ids below the largest that no token has.
+    pub fn gaps(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.kinds).filter(|(_, kind)| **kind == Kind::Absent).map(|(id, _)| id)
     }
 
     /// One more than the largest id.

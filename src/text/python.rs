@@ -169,6 +169,7 @@ pub(super) fn format_all(state: &mut State, args: &[Value]) -> Result<Value, Err
             flags.len() - flags.trim_start_matches(|c: char| c.is_ascii_digit() || "#0- +.*hlL".contains(c)).len();
         let Some(kind) = flags[spec..].chars().next() else { break };
         let stars = flags[..spec].matches('*').count();
+        let mut plain = false;
         values.extend(places.by_ref().take(stars).cloned());
         if kind != '%' {
             let value = match key {
@@ -179,7 +180,12 @@ pub(super) fn format_all(state: &mut State, args: &[Value]) -> Result<Value, Err
                     None => break,
                 },
             };
-            let value = printable(kind, value);
+            let mut value = printable(kind, value);
+            // minijinja pads by bytes.
+            if let Some(text) = value.as_str().filter(|text| !text.is_ascii() && stars == 0) {
+                value = Value::from(fitted(&flags[..spec], text));
+                plain = true;
+            }
             match key {
                 Some(_) => {
                     let name = format!("v{}", names.len());
@@ -189,7 +195,7 @@ pub(super) fn format_all(state: &mut State, args: &[Value]) -> Result<Value, Err
                 None => values.push(value),
             }
         }
-        out.push_str(&flags[..spec]);
+        out.push_str(if plain { "" } else { &flags[..spec] });
         out.push(match kind {
             'r' | 'a' => 's',
             'i' | 'u' => 'd',
@@ -212,6 +218,15 @@ pub(super) fn format_all(state: &mut State, args: &[Value]) -> Result<Value, Err
         all.push(names.into_iter().collect::<Kwargs>().into());
     }
     Value::from_function(filters::format).call(state, &all)
+}
+
+/// A text with the width and the precision of a conversion, in characters.
+fn fitted(spec: &str, text: &str) -> String {
+    let (width, precision) = spec.split_once('.').map_or((spec, None), |(width, precision)| (width, Some(precision)));
+    let number = |text: &str| text.trim_matches(|c: char| !c.is_ascii_digit()).parse::<usize>().unwrap_or(0);
+    let text: String = text.chars().take(precision.map_or(usize::MAX, number)).collect();
+    let method = if width.contains('-') { "ljust" } else { "rjust" };
+    super::methods::padded(&text, method, number(width), None)
 }
 
 /// A value as a conversion of this kind takes it.

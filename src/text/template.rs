@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use indexmap::IndexMap;
-use minijinja::machinery::{CompiledTemplate, TemplateConfig, eval, make_string_output};
+use minijinja::machinery::{CompiledTemplate, Instructions, TemplateConfig, eval, make_string_output};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde};
 use minijinja::{AutoEscape, Environment, ErrorKind, Value};
@@ -17,7 +17,8 @@ use super::guard::{Guard, Guarded};
 use super::hf::SPECIAL;
 use super::jinja;
 use super::python;
-use super::template_budget::{self, Budget, bound, printed};
+use super::template_budget::{self, Budget, printed};
+use super::template_code::{self, bound};
 use super::template_limits;
 use super::template_source::TemplateSource;
 use super::template_variables;
@@ -64,7 +65,9 @@ impl ChatTemplate {
             template_limits::check_length(text)?;
             let text = without_generation_tags(text);
             template_limits::check_source(&text)?;
-            environment(None, 1)?.add_template(name, &text).map_err(|e| failure("does not parse", &e))?;
+            let config = config()?;
+            let compiled = CompiledTemplate::new(name, &text, &config).map_err(|e| failure("does not parse", &e))?;
+            all_code(&compiled).try_for_each(template_code::check)?;
             prepared.insert(name.to_owned(), Prepared { text, turns: OnceLock::new() });
         }
         Ok(Self { source: source.clone(), prepared, special, now: None, guard: None })
@@ -112,9 +115,7 @@ impl ChatTemplate {
         };
         for (name, template) in &self.prepared {
             if let Ok(compiled) = CompiledTemplate::new(name, &template.text, &config) {
-                for code in std::iter::once(&compiled.instructions).chain(compiled.blocks.values()) {
-                    template_variables::find(code, is_known, &mut options);
-                }
+                all_code(&compiled).for_each(|code| template_variables::find(&bound(code), is_known, &mut options));
             }
         }
         options
@@ -272,6 +273,10 @@ fn syntax() -> Result<SyntaxConfig> {
         .lstrip_blocks(true)
         .build()
         .map_err(|e| Error::internal(format!("the syntax of chat templates: {e}")))
+}
+
+fn all_code<'a, 's>(compiled: &'a CompiledTemplate<'s>) -> impl Iterator<Item = &'a Instructions<'s>> {
+    std::iter::once(&compiled.instructions).chain(compiled.blocks.values())
 }
 
 fn config() -> Result<TemplateConfig> {

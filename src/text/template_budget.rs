@@ -2,16 +2,13 @@
 //! methods count the bytes and values that they go through, make no text or list beyond a limit, and what is kept in a
 //! variable nests only so deep.
 //!
-//! minijinja counts instructions and nothing else: doubling a text takes one. So the compiled instructions are gone
-//! through, and operators that make something are calls of the functions here, which have names that no template can
-//! write.
+//! Operators are calls of the functions here ([`super::template_code`]).
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use minijinja::machinery::{Instruction, Instructions};
-use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
+use minijinja::value::{Rest, Tuple, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
 
 use super::template_limits::check_filter;
@@ -157,8 +154,7 @@ fn concatenate(budget: &Budget, a: &Value, b: &Value) -> Made {
 /// Has minijinja do it as it would.
 fn plainly(expression: &str, operands: &[&Value]) -> Made {
     let environment = Environment::new();
-    let names = ["a", "b", "c", "d"];
-    let context = names.into_iter().zip(operands).map(|(name, value)| (name, (*value).clone()));
+    let context = ["a", "b"].into_iter().zip(operands).map(|(name, value)| (name, (*value).clone()));
     let made = environment.compile_expression(expression)?.eval(Value::from_pairs(context));
     // Where it failed is a place of the template, not of the expression.
     made.map_err(|e| Error::new(e.kind(), e.detail().unwrap_or_default().to_owned()))
@@ -211,74 +207,112 @@ fn remainder(state: &mut State, budget: &Budget, a: &Value, b: &Value) -> Made {
     python::format(state, a, b)
 }
 
-fn slice(budget: &Budget, of: &Value, start: &Value, stop: &Value, step: &Value) -> Made {
-    match of.as_str() {
+/// `of[start:stop:step]`, as Python's `slice.indices` goes through it.
+fn slice(budget: &Budget, of: &Value, parts: [&Value; 3]) -> Made {
+    let (text, list) = match of.as_str() {
         // Texts are gone through by characters.
-        Some(text) => budget.charge(text.len().saturating_mul(8))?,
-        None if !is_list(of) => {
-            return Err(Error::new(ErrorKind::InvalidOperation, format!("a {} has no parts", of.kind())));
+        Some(text) => {
+            budget.charge(text.len().saturating_mul(8))?;
+            (text.chars().collect(), Vec::new())
         }
-        None => budget.items(Some(of.len().unwrap_or(0)))?,
+        None if is_list(of) => {
+            budget.items(Some(of.len().unwrap_or(0)))?;
+            (Vec::new(), of.try_iter()?.collect())
+        }
+        None => return Err(Error::new(ErrorKind::InvalidOperation, format!("a {} has no parts", of.kind()))),
+    };
+    let given = |part: &Value| match part.kind() {
+        ValueKind::None => Some(None),
+        // What is too large is far behind either end.
+        ValueKind::Number if part.is_integer() => {
+            Some(part.as_i64().or(Some(if *part > Value::from(0) { i64::MAX } else { i64::MIN })))
+        }
+        ValueKind::Bool => Some(Some(i64::from(part.is_true()))),
+        _ => None,
+    };
+    let [Some(start), Some(stop), Some(step)] = parts.map(given) else {
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            "the ends and the step of a slice should be whole numbers",
+        ));
+    };
+    let (step, length) = (step.unwrap_or(1), text.len().max(list.len()) as i64);
+    if step == 0 {
+        return Err(Error::new(ErrorKind::InvalidOperation, "the step of a slice is 0"));
     }
-    plainly("a[b:c:d]", &[of, start, stop, step]).map(|made| python::as_safe_as(of, made))
+    // Backwards the ends are the last item and the place before the first.
+    let (low, high) = if step > 0 { (0, length) } else { (-1, length - 1) };
+    let place = |given: Option<i64>, default: i64| match given {
+        None => default,
+        Some(at) if at < 0 => at.saturating_add(length).max(low),
+        Some(at) => at.min(high),
+    };
+    let (start, stop) =
+        if step > 0 { (place(start, low), place(stop, high)) } else { (place(start, high), place(stop, low)) };
+    let mut places = Vec::new();
+    let mut at = start;
+    while if step > 0 { at < stop } else { at > stop } {
+        places.push(at as usize);
+        at = at.saturating_add(step);
+    }
+    if of.as_str().is_some() {
+        let part: String = places.iter().filter_map(|at| text.get(*at)).collect();
+        return Ok(python::as_safe_as(of, Value::from(part)));
+    }
+    let part: Vec<Value> = places.iter().filter_map(|at| list.get(*at).cloned()).collect();
+    Ok(if of.is_tuple() { Value::from_object(Tuple::from(part)) } else { Value::from(part) })
 }
 
-/// Has the compiled template call what is above.
-pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
-    use Instruction::{
-        Add, BuildMacro, CallFunction, Emit, EmitRaw, Eq, Gt, Gte, In, Iterate, Jump, JumpIfFalse, JumpIfFalseOrPop,
-        JumpIfTrueOrPop, LoadConst, Lt, Lte, Mul, Ne, Rem, SetAttr, Slice, StoreLocal, StringConcat, Swap,
+/// What a loop goes through, with a known length: a text's characters, what is made as it is read.
+fn gone_through(budget: &Budget, of: Value) -> Made {
+    if let Some(text) = of.as_str() {
+        let characters: Vec<String> = text.chars().map(String::from).collect();
+        budget.items(Some(characters.len()))?;
+        return Ok(Value::from(characters));
+    }
+    if of.kind() != ValueKind::Iterable || of.len().is_some() {
+        return Ok(of);
+    }
+    let mut items = Vec::new();
+    for item in of.try_iter()? {
+        budget.items(Some(1))?;
+        items.push(item);
+    }
+    Ok(Value::from(items))
+}
+
+/// `a < b` and the like.
+fn compare(budget: &Budget, operator: &str, a: &Value, b: &Value) -> Result<bool, Error> {
+    if operator == "in" {
+        jinja::may_be_in(a, b)?;
+        if b.kind() != ValueKind::Map {
+            budget.skim(b)?;
+        }
+        return Ok(plainly("a in b", &[a, b])?.is_true());
+    }
+    compared(budget, a, b)?;
+    match operator {
+        "==" => Ok(a == b),
+        "!=" => Ok(a != b),
+        _ => jinja::ordered(operator, a, b),
+    }
+}
+
+/// One comparison of `a < b < c`: its result, and what the next one compares.
+fn compare_in_chain(budget: &Budget, a: &Value, b: &Value, operator: &str) -> Result<Vec<Value>, Error> {
+    // As minijinja calls them.
+    let of = |operator| compare(budget, operator, a, b);
+    let holds = match operator {
+        "Eq" => of("=="),
+        "Ne" => of("!="),
+        "Lt" => of("<"),
+        "Lte" => of("<="),
+        "Gt" => of(">"),
+        "Gte" => of(">="),
+        "In" => of("in"),
+        _ => of("in").map(|is| !is),
     };
-    let mut new = Instructions::new(old.name(), old.source());
-    // Where each of the old ones begins.
-    let mut places = Vec::new();
-    let mut index = 0;
-    while let Some(instruction) = old.get(index) {
-        let line = old.get_line(index).unwrap_or(0) as u16;
-        let call = |name, operands| CallFunction(name, Some(operands));
-        let list = match instruction {
-            Add => vec![call("+", 2)],
-            Mul => vec![call("*", 2)],
-            Rem => vec![call("%", 2)],
-            StringConcat => vec![call("~", 2)],
-            Slice => vec![call("[:]", 4)],
-            Eq => vec![call("==", 2)],
-            Ne => vec![call("!=", 2)],
-            In => vec![call("in", 2)],
-            Lt => vec![call("<", 2)],
-            Lte => vec![call("<=", 2)],
-            Gt => vec![call(">", 2)],
-            Gte => vec![call(">=", 2)],
-            EmitRaw(text) => vec![LoadConst(Value::from(*text)), Emit],
-            StoreLocal(_) => vec![call("=", 1), instruction.clone()],
-            SetAttr(_) => vec![Swap, call("=", 1), Swap, instruction.clone()],
-            _ => vec![instruction.clone()],
-        };
-        places.push(0);
-        for (n, one) in list.into_iter().enumerate() {
-            let at = new.add_with_line(one, line);
-            if n == 0 {
-                places[index as usize] = at;
-            }
-        }
-        index += 1;
-    }
-    let mut at = 0;
-    while let Some(instruction) = new.get_mut(at) {
-        match instruction {
-            Iterate(to)
-            | Jump(to)
-            | JumpIfFalse(to)
-            | JumpIfFalseOrPop(to)
-            | JumpIfTrueOrPop(to)
-            | BuildMacro(_, to, _) => {
-                *to = places.get(*to as usize).copied().unwrap_or(u32::MAX);
-            }
-            _ => (),
-        }
-        at += 1;
-    }
-    new
+    Ok(vec![Value::from(holds?), b.clone()])
 }
 
 /// Puts the functions into an environment, and in front of each filter a look at what it is given.
@@ -290,29 +324,18 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
     environment.add_function("+", of(add));
     environment.add_function("*", of(multiply));
     environment.add_function("~", of(concatenate));
-    environment.add_function("==", of(|budget, a, b| compared(budget, a, b).map(|()| Value::from(a == b))));
-    environment.add_function("!=", of(|budget, a, b| compared(budget, a, b).map(|()| Value::from(a != b))));
-    for operator in ["<", "<=", ">", ">="] {
+    for operator in ["==", "!=", "<", "<=", ">", ">=", "in"] {
         let own = budget.clone();
-        environment.add_function(operator, move |a: &Value, b: &Value| {
-            compared(&own, a, b)?;
-            jinja::ordered(operator, a, b).map(Value::from)
-        });
+        environment.add_function(operator, move |a: &Value, b: &Value| compare(&own, operator, a, b));
     }
-    environment.add_function(
-        "in",
-        of(|budget, a, b| {
-            jinja::may_be_in(a, b)?;
-            match b.kind() {
-                ValueKind::Map => (),
-                _ => budget.skim(b)?,
-            }
-            plainly("a in b", &[a, b])
-        }),
-    );
+    let own = budget.clone();
+    environment
+        .add_function("a<b<c", move |a: &Value, b: &Value, operator: &str| compare_in_chain(&own, a, b, operator));
+    let own = budget.clone();
+    environment.add_function("for", move |of: Value| gone_through(&own, of));
     let own = budget.clone();
     environment.add_function("[:]", move |of: &Value, start: &Value, stop: &Value, step: &Value| {
-        slice(&own, of, start, stop, step)
+        slice(&own, of, [start, stop, step])
     });
     let own = budget.clone();
     environment.add_function("%", move |state: &mut State, a: &Value, b: &Value| remainder(state, &own, a, b));
@@ -381,6 +404,7 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
             let of = args.first().cloned().unwrap_or_default();
             match name {
                 "length" | "count" if of.is_undefined() => return Ok(Value::from(0)),
+                "indent" => return jinja::indent(&of, &args[1..]),
                 "replace" if args.len() == 4 => return replace(&args, &budget),
                 "format" => return python::format_all(state, &args),
                 "string" | "pprint" => {
@@ -400,7 +424,7 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
                 _ => (),
             }
             let made = filter.call(state, &args)?;
-            let keeps = matches!(name, "lower" | "upper" | "title" | "capitalize" | "trim" | "indent");
+            let keeps = matches!(name, "lower" | "upper" | "title" | "capitalize" | "trim");
             Ok(if keeps { python::as_safe_as(&of, made) } else { made })
         });
     }

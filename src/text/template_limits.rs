@@ -4,6 +4,7 @@
 use minijinja::value::ValueKind;
 use minijinja::{Error as TemplateError, ErrorKind, Value};
 
+use super::methods::is_line_end;
 use crate::error::{Error, Result};
 
 /// Bytes of a template. Published ones have up to 20 kB.
@@ -185,12 +186,18 @@ pub(super) fn check_filter(name: &str, args: &[Value]) -> std::result::Result<()
         }
         ("indent", Some(text)) => {
             let width = args.get(1).and_then(Value::as_usize).or_else(|| named("width")?.as_usize()).unwrap_or(0);
+            let width = arg(1).map_or(width, str::len);
             if width > MOST_WIDTH {
                 return Err(too_much(name));
             }
-            within(text.matches('\n').count().checked_mul(width), name)
+            within(text.split(is_line_end).count().checked_mul(width), name)
         }
         ("format", Some(text)) => formatting(text, args, name),
+        // Lists that may all be empty, and what fills the last one.
+        ("slice", _) | ("batch", _) if name == "slice" || args.len() > 2 => match args.get(1).and_then(Value::as_i64) {
+            Some(count) if count > MOST_WIDTH as i64 => Err(too_much(name)),
+            _ => Ok(()),
+        },
         _ => Ok(()),
     }
 }

@@ -29,6 +29,8 @@ pub struct Tokenizer {
     suppressed: Vec<u32>,
     special: SpecialTokens,
     pieces: Rc<Pieces>,
+    /// Ids that the model has rows for, where there are fewer than tokens.
+    rows: Option<usize>,
     warnings: Vec<String>,
 }
 
@@ -80,10 +82,50 @@ impl Tokenizer {
     }
 
     fn assemble(parts: Parts) -> Result<Self> {
-        let Parts { inner, prefix, suffix, bos, eos, suppressed, special, template, warnings } = parts;
+        let Parts { inner, prefix, suffix, bos, eos, mut suppressed, special, template, warnings } = parts;
         let pieces = Rc::new(Pieces::new(&inner)?);
+        // A head has rows for all ids.
+        suppressed.extend(pieces.gaps());
         let eos = eos::with_turn_ends(eos, &inner, template.as_deref());
-        Ok(Self { inner, prefix, suffix, bos, eos, suppressed, special, pieces, warnings })
+        Ok(Self { inner, prefix, suffix, bos, eos, suppressed, special, pieces, rows: None, warnings })
+    }
+
+    /// Fits the tokens to the rows of a model's embeddings. Tokens that were added behind them cannot be read or written:
+    /// a warning. `BAD_MODEL` where the vocabulary itself is larger.
+    pub fn fit(&mut self, rows: usize) -> Result<()> {
+        let tokens = self.pieces.len();
+        if tokens <= rows {
+            return Ok(());
+        }
+        let added = self.inner.get_added_tokens_decoder();
+        let behind: Vec<u32> = (rows as u32..tokens as u32).filter(|id| self.pieces.contains(*id)).collect();
+        if behind.iter().any(|id| !added.contains_key(id)) {
+            return Err(Error::bad_model(format!(
+                "the tokenizer has {tokens} tokens, the model's vocabulary only {rows}"
+            )));
+        }
+        let names: Vec<String> = behind.iter().filter_map(|id| self.token(*id)).take(3).collect();
+        let more = if behind.len() > names.len() { ", …" } else { "" };
+        self.warnings.push(format!(
+            "the model's embeddings have {rows} rows, but its tokenizer has {} added tokens behind them: {}{more}; prompts \
+             cannot have them, and answers do not",
+            behind.len(),
+            names.join(", ")
+        ));
+        self.rows = Some(rows);
+        self.eos.retain(|id| (*id as usize) < rows);
+        Ok(())
+    }
+
+    /// Refuses a prompt with a token that the model has no row for.
+    fn in_rows(&self, ids: Vec<u32>) -> Result<Vec<u32>> {
+        match ids.iter().find(|id| self.rows.is_some_and(|rows| **id as usize >= rows)) {
+            None => Ok(ids),
+            Some(id) => Err(Error::tokenizer(format!(
+                "the text has token {id} '{}' in it, but the model's embeddings end before it",
+                self.token(*id).unwrap_or_default()
+            ))),
+        }
     }
 
     /// Token ids of `text`; with `add_special`, also what the model wants around a text (usually the beginning-of-text
@@ -94,10 +136,7 @@ impl Tokenizer {
             .encode_fast(text, add_special)
             .map_err(|e| Error::tokenizer(format!("the text cannot be encoded: {e}")))?;
         let ids = encoding.get_ids();
-        if !add_special {
-            return Ok(ids.to_vec());
-        }
-        Ok([&self.prefix, ids, &self.suffix].concat())
+        self.in_rows(if add_special { [&self.prefix, ids, &self.suffix].concat() } else { ids.to_vec() })
     }
 
     /// Token ids of a prompt in which control tokens that messages spell have marks: these stay text.
@@ -119,7 +158,7 @@ impl Tokenizer {
             parts.into_encoding(None, 0, OffsetType::None)
         };
         let encoding = encode().map_err(|e| Error::tokenizer(format!("the text cannot be encoded: {e}")))?;
-        Ok(encoding.get_ids().to_vec())
+        self.in_rows(encoding.get_ids().to_vec())
     }
 
     /// The tokens of a text without control tokens: a model of pieces may have these among them.
@@ -216,9 +255,9 @@ impl Tokenizer {
         self.inner.token_to_id(token)
     }
 
-    /// One more than the largest id. The model's V may be larger: heads are padded.
+    /// One more than the largest id that the model has a row for. The model's V may be larger: heads are padded.
     pub fn vocab_size(&self) -> usize {
-        self.pieces.len()
+        self.rows.unwrap_or(self.pieces.len())
     }
 
     /// The tokens at which generation ends, each once. Empty if the checkpoint names none.
@@ -226,7 +265,7 @@ impl Tokenizer {
         &self.eos
     }
 
-    /// The tokens that the checkpoint says are never to be written.
+    /// The ids that are never to be written: what the checkpoint names, and ids that no token has.
     pub fn suppressed_ids(&self) -> &[u32] {
         &self.suppressed
     }

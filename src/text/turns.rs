@@ -58,7 +58,7 @@ impl Turns {
         let tools = json!([{ "type": "function", "function": { "name": "probe", "description": "A probe.", "parameters":
             { "type": "object", "properties": { KEY: { "type": "string", "description": "A key." } }, "required": [KEY] } } }]);
         let question = json!({ "role": "user", "content": "?" });
-        let turn = |content: Content, arguments: &Value| {
+        let turn = |count: usize, content: Content, arguments: &Value| {
             let mut answer = Map::new();
             answer.insert("role".into(), "assistant".into());
             set(&mut answer, content);
@@ -66,16 +66,19 @@ impl Turns {
             answer.insert("tool_calls".into(), json!([call]));
             let result = json!({ "role": "tool", "tool_call_id": "probe0001", "name": "probe", "content": "found" });
             let all = [question.clone(), Value::Object(answer), result];
-            // Templates that know no results of tools may know calls.
-            let with = |count: usize| render(&Value::from(&all[..count]), Some(&tools), true);
-            with(3).or_else(|| with(2))
+            render(&Value::from(&all[..count]), Some(&tools), true)
         };
         let object = json!({ KEY: "value" });
         let text = Value::from(format!("{{\"{KEY}\": \"value\"}}"));
-        let tried = |arguments: &Value| {
-            [Content::Empty, Content::Null, Content::Missing].into_iter().find_map(|content| turn(content, arguments))
+        let tried = |count: usize, arguments: &Value| {
+            let contents = [Content::Empty, Content::Null, Content::Missing];
+            contents.into_iter().find_map(|content| turn(count, content, arguments))
         };
-        let (by_object, by_text) = (tried(&object), tried(&text));
+        // Templates that know no results of tools may know calls.
+        let (mut count, mut by_object, mut by_text) = (3, tried(3, &object), tried(3, &text));
+        if by_object.is_none() && by_text.is_none() {
+            (count, by_object, by_text) = (2, tried(2, &object), tried(2, &text));
+        }
         let arguments = match (&by_object, &by_text) {
             (Some(a), Some(b)) if a == b => Arguments::Any,
             (Some(a), _) if !a.contains(PYTHONS) => Arguments::Object,
@@ -84,7 +87,7 @@ impl Turns {
         };
         let chosen = if arguments == Arguments::Json { &text } else { &object };
         let [empty, null, missing] =
-            [Content::Empty, Content::Null, Content::Missing].map(|content| turn(content, chosen));
+            [Content::Empty, Content::Null, Content::Missing].map(|content| turn(count, content, chosen));
         // Python's word for nothing, and JSON's, beside what is written where the content is empty.
         let says_none = |text: &str| {
             let count = |text: &str| text.matches("None").count() + text.matches("null").count();

@@ -391,7 +391,7 @@ fn options_are_the_variables_that_a_template_reads_and_does_not_set() {
             "{% macro f(a, b=none) %}{% set c = a %}{{ a ~ b ~ c ~ outer ~ caller() }}{% endmacro %}{{ f(1) ~ c }}",
             &["outer", "c"],
         ),
-        ("{% macro f(a, b=1) %}{{ b }}{% endmacro %}{% call(x) f(1) %}{{ x ~ y }}{% endcall %}", &["y"]),
+        ("{% macro f(a, b=a) %}{{ b }}{% endmacro %}{% call(x) f(1) %}{{ x ~ y }}{% endcall %}", &["y"]),
         ("{% with a = b %}{{ a }}{% endwith %}{{ a }}", &["b", "a"]),
         (
             "{% set ns = namespace(effort=reasoning_effort or 'low') %}{% set ns.x = z %}{{ ns.x }}",
@@ -405,4 +405,117 @@ fn options_are_the_variables_that_a_template_reads_and_does_not_set() {
     for (text, expected) in cases {
         assert_eq!(template(text).unwrap().variables(), *expected, "{text}");
     }
+}
+
+/// Expressions and statements that minijinja does otherwise or not at all, with Jinja's results.
+#[test]
+fn what_minijinja_does_otherwise_is_as_in_jinja() {
+    let cases = [
+        // Slices: none is a panic.
+        ("{{ [][::-1] }}{{ ''[::-1] }}{{ [][-1:0:-1] }}", "[][]"),
+        ("{{ messages[1:][::-1] | length }}", "0"),
+        ("{{ [1, 2, 3][::-1] }}{{ [1, 2, 3][:0:-1] }}{{ [1, 2, 3][-1:0:-1] }}", "[3, 2, 1][3, 2][3, 2]"),
+        ("{{ [1, 2, 3][10::-1] }}{{ [1, 2, 3][-10::-1] }}{{ [1, 2, 3][::-5] }}", "[3, 2, 1][][3]"),
+        ("{{ 'abcdef'[4:1:-2] }}|{{ 'éàü'[-9:2] }}|{{ 'abc'[5:] }}|{{ 'abc'[:-1] }}|{{ 'abc'[2:0] }}", "ec|éà||ab|"),
+        ("{{ (1, 2, 3)[::2] }}{{ [1, 2][true:] }}{{ [1][99999999999999999999:] }}", "(1, 3)[2][]"),
+        // Loops know their length.
+        (
+            "{% for c in 'abc' %}{{ c }}{{ loop.length }}{{ loop.revindex0 }}{{ loop.last }} {% endfor %}",
+            "a32False b31False c30True ",
+        ),
+        (
+            "{% for k, v in {'a': 1, 'b': 2}.items() %}{{ k }}{{ loop.length }}{{ loop.last }} {% endfor %}",
+            "a2False b2True ",
+        ),
+        ("{% for c in 'abc' if c != 'b' %}{{ c }}{{ loop.length }}{% else %}none{% endfor %}", "a2c2"),
+        ("{% for c in '' %}x{% else %}empty{% endfor %}", "empty"),
+        ("{% for c in 'abc' %}{{ loop.cycle('x', 'y') }}{{ loop.changed(1) }} {% endfor %}", "xTrue yFalse xFalse "),
+        // Macros.
+        (
+            "{% macro f(a, b=a, c=b ~ '!') %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ f(1) }} {{ f(1, 2) }} {{ f(b=3, a=0) }}",
+            "111! 122! 033!",
+        ),
+        ("{% set a = 'o' %}{% macro f(a, b=(a if a else 'z')) %}{{ b }}{% endmacro %}{{ f(1) }}{{ f('') }}", "1z"),
+        ("{% macro f(x) %}{{ caller(x) }}{% endmacro %}{% call(a, b=a) f(1) %}{{ a }}{{ b }}{% endcall %}", "11"),
+        (
+            "{% macro f(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(1) }} {{ f(1, 2, 3) }} {{ f(x='y', a=2) }}",
+            "1(){} 1(2, 3){} 2(){'x': 'y'}",
+        ),
+        (
+            "{% macro f() %}{{ caller(7) }}{{ kwargs }}{% endmacro %}{% call(x) f(k=1) %}{{ x }}{% endcall %}",
+            "7{'k': 1}",
+        ),
+        // Namespaces and objects.
+        ("{% set ns = namespace({'a': 1}, z=2) %}{% set ns.b = 3 %}{{ ns.a }}{{ ns.z }}{{ ns.b }}", "123"),
+        ("{{ dict([('a', 1)], b=2) }}{{ dict({'x': 1}) }}", "{'a': 1, 'b': 2}{'x': 1}"),
+        // Comparisons in a chain.
+        (
+            "{{ 1 < messages | length + 1 < 3 != 4 }}{{ 'a' in 'ab' in ['ab'] }}{{ 1 not in [2] == true }}",
+            "TrueTrueFalse",
+        ),
+        // Filters.
+        (
+            "{{ '{\n' | indent(4, first=true) }}|{{ 'a\n\nb\n' | indent('>') }}|{{ 'a\n\n' | indent(1, false, true) }}",
+            "    {\n|a\n\n>b\n|a\n \n ",
+        ),
+        (
+            "{{ 1 | filesizeformat }} {{ 999 | filesizeformat }} {{ 1500000 | filesizeformat }} {{ 1024 | filesizeformat(true) }}",
+            "1 Byte 999 Bytes 1.5 MB 1.0 KiB",
+        ),
+        (
+            "{{ {'a': 1, 'b': none, 'c': '<\"'} | xmlattr }}|{{ {'a': 1} | xmlattr(autospace=false) }}",
+            " a=\"1\" c=\"&lt;&#34;\"|a=\"1\"",
+        ),
+        (
+            "{{ [1, 2, 3] | slice(5) | list }}{{ [1, 2, 3] | batch(100000000) | list }}",
+            "[[1], [2], [3], [], []][[1, 2, 3]]",
+        ),
+        ("{% autoescape false %}{{ '<' }}{% endautoescape %}", "<"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(outcome(render(text)), expected, "{text}");
+    }
+}
+
+/// What is refused, with the words of the error; the first when the template is read.
+#[test]
+fn what_is_not_supported_is_refused_by_name() {
+    for (text, words) in [
+        ("a\n{% if false %}{{ 'a' | wordwrap(3) }}{% endif %}", ["'wordwrap'", "line 2"]),
+        ("{% macro f() %}{{ 'a' | striptags }}{% endmacro %}", ["'striptags'", "line 1"]),
+        ("\n{{ [1] | random }}", ["'random'", "line 2"]),
+        ("{{ 'a' | urlize }}", ["'urlize'", "line 1"]),
+        ("{% autoescape true %}{{ '<' }}{% endautoescape %}", ["autoescape", "line 1"]),
+        ("{% autoescape x %}{{ '<' }}{% endautoescape %}", ["autoescape", "line 1"]),
+        ("{{ +1 }}", ["`+`", "line 1"]),
+    ] {
+        let error = template(text).err().unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(error.code(), "TEMPLATE", "{text}");
+        assert!(words.iter().all(|word| error.message().contains(word)), "{text}: {error}");
+    }
+    for (text, word) in [
+        ("{{ [1, 2, 3][::0] }}", "step"),
+        ("{{ messages[x:] }}", "whole numbers"),
+        ("{{ messages[0][0:1] }}", "map"),
+        ("{% for c in 'abc' %}{{ loop.cycle() }}{% endfor %}", "cycle"),
+        ("{{ [1, 2, 3] | slice(100000000) | list | length }}", "slice"),
+        ("{{ [1, 2, 3] | batch(100000000, 0) | list | length }}", "batch"),
+        ("{{ {'a b': 1} | xmlattr }}", "a b"),
+        ("{{ messages[0].get('x', default=1) }}", "default"),
+        ("{% macro f(a) %}{{ a }}{{ varargs }}{% endmacro %}{{ f(1, a=2) }}", "'a'"),
+        ("{% set x = 1 %}{{ x < 'a' < 3 }}", "<"),
+    ] {
+        let error = render(text).err().unwrap_or_else(|| panic!("{text}"));
+        assert!(error.code() == "TEMPLATE" && error.message().contains(word), "{text}: {error}");
+    }
+}
+
+/// As QwQ's: null beside calls fails, but not at the conversation's end.
+#[test]
+fn content_is_what_the_template_takes_wherever_it_stands() {
+    let text = "{% for m in messages %}{% if m.role == 'assistant' %}{% set c = m.content %}\
+        {% if not loop.last %}{% set c = m.content.split('</think>')[-1] %}{% endif %}[{{ c }}{{ m.tool_calls[0].function.name }}]\
+        {% endif %}{% endfor %}";
+    let rendered = template(text).unwrap().render(&turn(Some(Value::Null), json!({})), None, &Map::new(), true);
+    assert_eq!(outcome(rendered), "[add]");
 }

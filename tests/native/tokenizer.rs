@@ -285,7 +285,9 @@ fn a_bad_tokenizer_json_is_an_error_not_a_panic() {
         ("merge", Box::new(|j| j["model"]["merges"] = json!(["nospace"]))),
         ("sides", Box::new(|j| j["model"]["merges"] = json!([["a"]]))),
         ("vocab", Box::new(|j| j["model"]["vocab"] = json!(7))),
-        ("added token", Box::new(|j| j["added_tokens"][0]["id"] = json!(4000))),
+        ("added token", Box::new(|j| j["added_tokens"][0]["content"] = json!("!"))),
+        ("token id", Box::new(|j| j["added_tokens"][0]["id"] = json!(4_000_000_000u32))),
+        ("another token", Box::new(|j| j["added_tokens"][0]["id"] = json!(7))),
         ("token id", Box::new(|j| j["model"]["vocab"]["!"] = json!(4_000_000_000u32))),
         (
             "CTC",
@@ -485,7 +487,6 @@ fn gguf_metadata_that_does_not_fit_is_refused_by_key() {
         (without("tokenizer.ggml.scores"), "BAD_MODEL", &["tokenizer.ggml.scores"]),
         (tokens(&[]), "BAD_MODEL", &["tokenizer.ggml.tokens", "empty"]),
         (tokens(&["a", "b"]), "BAD_MODEL", &["tokenizer.ggml.token_type", "8", "2"]),
-        (tokens(&["a", "a", "c", "d", "e", "f", "g", "h"]), "BAD_MODEL", &["0 and 1", "'a'"]),
         (
             without("token_type").pair("tokenizer.ggml.token_type", ARRAY, &array(5, 8, &[9; 32])),
             "BAD_MODEL",
@@ -684,4 +685,83 @@ fn special_tokens_outside_of_the_vocabulary_are_told_and_not_used() {
         "{:?}",
         tokenizer.warnings()
     );
+}
+
+/// Ids that no token has, before added tokens: they keep theirs, and answers have none of the others.
+#[test]
+fn added_tokens_behind_a_gap_keep_their_ids() {
+    for kind in ["qwen2", "llama-bpe", "unigram", "word-piece"] {
+        let plain = changed(kind, |_| ()).unwrap();
+        let last = plain.vocab_size() as u32 + 7;
+        let gapped = changed(kind, |json| {
+            let token = json!({ "id": last, "content": "<|late|>", "single_word": false, "lstrip": false, "rstrip": false,
+                "normalized": false, "special": true });
+            json["added_tokens"].as_array_mut().unwrap().push(token);
+        })
+        .unwrap();
+        assert_eq!(gapped.vocab_size() as u32, last + 1, "{kind}");
+        assert_eq!(gapped.token_id("<|late|>"), Some(last), "{kind}");
+        assert_eq!(gapped.special_name(last).map(str::trim), Some("<|late|>"), "{kind}");
+        assert_eq!(gapped.suppressed_ids(), (last - 7..last).collect::<Vec<_>>(), "{kind}");
+        assert!(gapped.decode(&[last - 1], false).is_err(), "{kind}");
+        for text in ["A mill race carries water.", "naïve 東京 🙂", "x"] {
+            let ids = plain.encode(text, false).unwrap();
+            assert_eq!(gapped.encode(text, false).unwrap(), ids, "{kind}: {text}");
+            let with = gapped.encode(&format!("{text}<|late|>"), false).unwrap();
+            assert_eq!(with.last(), Some(&last), "{kind}: {text}");
+        }
+    }
+}
+
+/// What converters leave in vocabularies: tokens without a text, and one that is there again.
+#[test]
+fn empty_and_repeated_tokens_of_gguf_files_are_told_and_not_used() {
+    let plain = open_small(small()).unwrap();
+    for (model, unknown) in [("llama", 0), ("t5", 0)] {
+        let mut file = small();
+        for key in ["tokenizer.ggml.model", "tokenizer.ggml.tokens", "tokenizer.ggml.scores", "token_type"] {
+            file.pairs.retain(|p| !p.windows(key.len()).any(|w| w == key.as_bytes()));
+        }
+        let tokens = ["<unk>", "<s>", "</s>", "▁", "a", "b", "ab", "▁ab", "", "", "a", "</s>"];
+        let scores = [0f32, 0., 0., -3., -4., -5., -1., -2., -1., -1., -1., 0.];
+        let types = [2i32, 3, 3, 1, 1, 1, 1, 1, 1, 5, 1, 3];
+        let file = file
+            .text("tokenizer.ggml.model", model)
+            .pair("tokenizer.ggml.tokens", ARRAY, &strings(&tokens))
+            .pair("tokenizer.ggml.scores", ARRAY, &array(F32, 12, &scores.map(f32::to_le_bytes).concat()))
+            .pair("tokenizer.ggml.token_type", ARRAY, &array(5, 12, &types.map(i32::to_le_bytes).concat()));
+        let tokenizer = open_small(file).unwrap();
+        let [warning] = tokenizer.warnings() else { panic!("{model}: {:?}", tokenizer.warnings()) };
+        assert!(warning.contains("4 tokens") && warning.contains("token 8"), "{warning}");
+        assert_eq!(tokenizer.encode("ab</s>a?b", false).unwrap().contains(&unknown), true, "{model}");
+        if model == "llama" {
+            for text in ["ab", "a?b", "ab</s>ab", "aab"] {
+                assert_eq!(tokenizer.encode(text, true).unwrap(), plain.encode(text, true).unwrap(), "{text}");
+            }
+        }
+        let gaps: Vec<u32> = (8..tokenizer.vocab_size() as u32).collect();
+        assert_eq!(tokenizer.suppressed_ids(), gaps, "{model}");
+    }
+}
+
+/// Tokens that were added to a tokenizer and not to its model: a warning, and an error where a text has one.
+#[test]
+fn tokens_behind_the_embeddings_are_told_and_refused() {
+    let mut tokenizer = changed("qwen2", |_| ()).unwrap();
+    let tokens = tokenizer.vocab_size();
+    tokenizer.fit(tokens + 5).unwrap();
+    assert!(tokenizer.warnings().is_empty() && tokenizer.vocab_size() == tokens);
+    let last = tokenizer.token(tokens as u32 - 1).unwrap();
+    let eos = tokenizer.eos_ids().len();
+    tokenizer.fit(tokens - 1).unwrap();
+    let [warning] = tokenizer.warnings() else { panic!("{:?}", tokenizer.warnings()) };
+    assert!(warning.contains(&last) && warning.contains(&format!("{} rows", tokens - 1)), "{warning}");
+    assert_eq!(tokenizer.vocab_size(), tokens - 1);
+    assert!(tokenizer.eos_ids().len() <= eos && tokenizer.eos_ids().iter().all(|id| (*id as usize) < tokens - 1));
+    assert!(tokenizer.encode("Hello", true).is_ok());
+    let error = tokenizer.encode(&format!("Hello{last}"), true).unwrap_err();
+    assert!(error.code() == "TOKENIZER" && error.message().contains(&last), "{error}");
+    // A vocabulary that is larger itself is of another model.
+    let error = changed("qwen2", |_| ()).unwrap().fit(100).unwrap_err();
+    assert!(error.code() == "BAD_MODEL" && error.message().contains("100"), "{error}");
 }
