@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::chunk::{ChunkPolicy, MOST};
 use super::needs::Needs;
+use super::program::Encoded;
 use super::session::Session;
 use crate::base::now_ms;
 use crate::error::{Error, Result};
@@ -192,8 +193,8 @@ impl InFlight {
         let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
         for i in 0..n {
             let whole = i > 0 || !has_logits;
-            let wanted = |stage: Stage| needs.wants(stage) && (whole || stage.samples());
-            for step in session.steps(chunk.pass).iter().filter(|step| wanted(step.stage)).chain(accept.clone()) {
+            let wanted = |step: &&Encoded| needs.wants(step) && (whole || step.stage.samples());
+            for step in session.steps(chunk.pass).iter().filter(wanted).chain(accept.clone()) {
                 session.gpu.dispatch(&mut compute, &step.bound, step.grid.at(chunk.rows()));
             }
         }

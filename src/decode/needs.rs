@@ -1,5 +1,6 @@
 //! A generation's needs of the decode steps' plans: the stages that run, and their compilation.
 
+use super::program::Encoded;
 use super::session::Session;
 use super::speculate::{ACCEPTED_ROW, Speculate};
 use super::turn::{Extras, LOGPROBS_ROW, Turn};
@@ -50,11 +51,15 @@ impl Needs {
         }
     }
 
+    /// Whether a step of a plan runs.
+    pub fn wants(self, step: &Encoded) -> bool {
+        self.has(step.stage) && !(self.company && step.of_one)
+    }
+
     /// Whether a stage of a decode step runs.
-    pub fn wants(self, stage: Stage) -> bool {
+    fn has(self, stage: Stage) -> bool {
         match stage {
             Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose => true,
-            Stage::Append(_) => !self.company,
             Stage::Constrain | Stage::Walk => self.grammar,
             Stage::Advance => !self.grammar && !self.drafts,
             Stage::Draft => self.drafts && !self.company,

@@ -1,7 +1,7 @@
 //! Attention, from the queries, keys and values to what the output product reads.
 
 use super::builder::{Builder, Operand, Operands};
-use super::{Act, Attention, Axes, Chosen, Extent, FEW, Grid, Heads, Keys, Overrides, Pass, Room, SHORT, Stage, Value};
+use super::{Act, Attention, Axes, Chosen, Extent, FEW, Grid, Heads, Keys, Overrides, Pass, Room, SHORT, Value};
 use crate::base::numbers::HEADS_A_READ;
 use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
@@ -231,12 +231,10 @@ impl Builder<'_> {
             let chosen = Chosen { variant: chosen.variant, reason: chosen.reason.clone(), choice: None };
             let overrides = with(&[&rotation, &scores, &cut, norms, &[("ATTENDS", 0.0)]]);
             let grid = Grid::of(Extent::Fixed(groups), Extent::Fixed(rows));
-            let stage = self.stage;
-            if let Keys::Own(layer) = keys {
-                self.stage(Stage::Append(layer));
-            }
             self.push(&format!("{name}.append"), chosen, overrides, bound(qkv, &operands), grid, 0);
-            self.stage(stage);
+            if let Some(step) = self.plan.steps.last_mut() {
+                step.of_one = true;
+            }
         }
         let grid = match step {
             Some(rows) => Extent::Fixed(rows * room),

@@ -55,7 +55,7 @@ pub struct Builder<'a> {
     pub(super) select: &'a Selector,
     pub(super) sizes: Sizes,
     pub(super) pass: Pass,
-    pub(super) stage: Stage,
+    stage: Stage,
     pub(super) state: BufferId,
     /// What a binding that a model does not need is bound to.
     pub(super) zeros: BufferId,
@@ -288,6 +288,7 @@ impl<'a> Builder<'a> {
         let (stage, name) = (self.stage, name.to_owned());
         self.plan.steps.push(Step {
             stage,
+            of_one: false,
             name,
             variant,
             overrides,

@@ -83,8 +83,6 @@ pub enum Stage {
     Draft,
     /// The embeddings of the pass's tokens.
     Embed,
-    /// The keys and values of a layer's rows, before any of them attends: only where they are of one sequence.
-    Append(usize),
     /// A layer.
     Layer(usize),
     /// A layer behind all that remember something: only its last row matters, for the logits.

@@ -191,8 +191,12 @@ fn a_prompt_goes_through_layers_without_a_state_with_its_last_row() {
         let (plans, ..) = plans("gemma-4-e2b", "q4_0", &devices()[0], lane, None, u64::MAX);
         for pass in [Pass::Prefill, Pass::Short, Pass::Few] {
             let tail: Vec<_> = plans[pass].steps.iter().filter(|step| matches!(step.stage, Stage::Tail(_))).collect();
-            assert!(plans[pass].steps.iter().all(|step| step.stage.reads_token()
-                == matches!(step.stage, Stage::Embed | Stage::Append(_) | Stage::Layer(_))));
+            assert!(
+                plans[pass]
+                    .steps
+                    .iter()
+                    .all(|step| step.stage.reads_token() == matches!(step.stage, Stage::Embed | Stage::Layer(_)))
+            );
             // The row itself and its per-layer embeddings are copied first.
             assert_eq!(
                 tail.iter().map(|step| step.name.as_str()).take(2).collect::<Vec<_>>(),

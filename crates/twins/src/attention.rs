@@ -85,11 +85,11 @@ pub fn rotated(call: &Call, t: usize) -> Vec<f32> {
 /// Appends a row's keys and values, unless that was done.
 pub fn append(call: &Call, qkv: &[f32], pos: usize, kc: &mut kv::Cache, vc: &mut kv::Cache) {
     let (h, g, e) = (call.usize("H"), call.usize("G"), call.usize("E"));
-    let appends = match call.u32("APPENDS") {
+    let appends = || match call.u32("APPENDS") {
         2 => call.state().apart != 0,
         appends => appends == 1,
     };
-    if fused(call) && appends {
+    if fused(call) && appends() {
         for head in 0..g {
             kc.set(head, pos, &qkv[(h + head) * e..][..e], true);
             vc.set(head, pos, &qkv[(h + g + head) * e..][..e], true);
