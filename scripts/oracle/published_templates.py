@@ -213,7 +213,8 @@ def main(folders: list[str]) -> int:
                 if kind in ("different", "refused here only"):
                     print(f"{path}: conversation {n} is {kind}")
     total = sum(counts.values())
-    print(f"{len(paths)} templates, {total} conversations:", ", ".join(f"{n} {kind}" for kind, n in counts.most_common()))
+    kinds = ", ".join(f"{n} {kind}" for kind, n in counts.most_common())
+    print(f"{len(paths)} templates, {total} conversations: {kinds}")
     return int(not total or counts["different"] + counts["refused here only"] > 0)
 
 

@@ -331,17 +331,13 @@ fn the_gpu_samples_as_defined() {
     }
 }
 
-/// A table with more rows than the tokenizer has tokens, as Qwen3's: further rows are never drawn.
-#[test]
-fn rows_behind_the_last_token_are_never_drawn() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/hf-single/model");
-    let more = 19;
+/// A copy of a model with that many more rows of tokens, those of the likeliest ones, and how many it had.
+fn with_more_rows(root: &Path, more: usize) -> (tempfile::TempDir, u32) {
     let folder = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(&root).unwrap() {
+    for entry in std::fs::read_dir(root).unwrap() {
         let path = entry.unwrap().path();
         std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
     }
-    // The rows that are added are those of the likeliest tokens.
     let bytes = std::fs::read(root.join("model.safetensors")).unwrap();
     let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
     let tables = ["model.embed_tokens.weight", "lm_head.weight"];
@@ -366,6 +362,14 @@ fn rows_behind_the_last_token_are_never_drawn() {
     let tokens = json["vocab_size"].as_u64().unwrap() as u32;
     json["vocab_size"] = serde_json::json!(tokens as usize + more);
     std::fs::write(&config, json.to_string()).unwrap();
+    (folder, tokens)
+}
+
+/// A table with more rows than the tokenizer has tokens, as Qwen3's: further rows are never drawn.
+#[test]
+fn rows_behind_the_last_token_are_never_drawn() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/hf-single/model");
+    let (folder, tokens) = with_more_rows(&root, 19);
     for device in [DeviceChoice::Gpu, DeviceChoice::Cpu] {
         let load = |path: &Path| {
             let options = LoadOptions { lane: Lane::Exact, device: Some(device), ..LoadOptions::default() };
@@ -388,4 +392,46 @@ fn rows_behind_the_last_token_are_never_drawn() {
             assert_eq!(drawn, answer(&mut without), "{device:?} at {temperature}: as of the table without them");
         }
     }
+}
+
+/// Rows of ids that no token has, before those of a token that was added, and a token that was added behind the rows.
+#[test]
+fn gaps_and_tokens_without_rows_are_never_drawn() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/hf-single/model");
+    let (folder, tokens) = with_more_rows(&root, 20);
+    let file = folder.path().join("tokenizer.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let added = |id: u32, content: &str| {
+        serde_json::json!({ "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false, "special": false })
+    };
+    let late = [added(tokens + 19, "<|late|>"), added(tokens + 30, "<|later|>")];
+    json["added_tokens"].as_array_mut().unwrap().extend(late);
+    std::fs::write(&file, json.to_string()).unwrap();
+    let options = LoadOptions { lane: Lane::Exact, device: Some(DeviceChoice::Cpu), ..LoadOptions::default() };
+    let mut engine =
+        block_on(Engine::load(&open_path(folder.path()).unwrap(), &options, &|_| {}, &Cancel::new())).unwrap();
+    let warnings = engine.about().warnings;
+    assert!(
+        warnings.iter().any(|warning| warning.contains("<|later|>") && !warning.contains("<|late|>")),
+        "{warnings:?}"
+    );
+    for (temperature, seed) in [(0.0, 1), (1.0, 2), (5.0, 3)] {
+        let request = Request {
+            temperature,
+            seed: Some(seed),
+            max_tokens: Some(64),
+            ignore_eos: true,
+            ..Request::new(Prompt::Tokens(vec![5, 6, 7]))
+        };
+        let drawn = block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).unwrap().tokens;
+        assert!(drawn.iter().all(|id| *id < tokens || *id == tokens + 19), "at {temperature}: {drawn:?}");
+    }
+    let mut said = |text: &str| {
+        let request = Request { max_tokens: Some(1), ..Request::new(Prompt::Text(text.to_owned())) };
+        block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).map(|answer| answer.tokens.len())
+    };
+    assert!(said("a<|late|>").is_ok());
+    let error = said("a<|later|>").unwrap_err();
+    assert!(error.code() == "TOKENIZER" && error.message().contains("<|later|>"), "{error}");
 }

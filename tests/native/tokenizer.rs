@@ -717,7 +717,7 @@ fn added_tokens_behind_a_gap_keep_their_ids() {
 #[test]
 fn empty_and_repeated_tokens_of_gguf_files_are_told_and_not_used() {
     let plain = open_small(small()).unwrap();
-    for (model, unknown) in [("llama", 0), ("t5", 0)] {
+    for model in ["llama", "t5"] {
         let mut file = small();
         for key in ["tokenizer.ggml.model", "tokenizer.ggml.tokens", "tokenizer.ggml.scores", "token_type"] {
             file.pairs.retain(|p| !p.windows(key.len()).any(|w| w == key.as_bytes()));
@@ -733,7 +733,7 @@ fn empty_and_repeated_tokens_of_gguf_files_are_told_and_not_used() {
         let tokenizer = open_small(file).unwrap();
         let [warning] = tokenizer.warnings() else { panic!("{model}: {:?}", tokenizer.warnings()) };
         assert!(warning.contains("4 tokens") && warning.contains("token 8"), "{warning}");
-        assert_eq!(tokenizer.encode("ab</s>a?b", false).unwrap().contains(&unknown), true, "{model}");
+        assert!(tokenizer.encode("ab</s>a?b", false).unwrap().contains(&0), "{model}");
         if model == "llama" {
             for text in ["ab", "a?b", "ab</s>ab", "aab"] {
                 assert_eq!(tokenizer.encode(text, true).unwrap(), plain.encode(text, true).unwrap(), "{text}");
