@@ -67,12 +67,19 @@ export class Endless {
  * An engine with given answers, piece by piece, that records its requests. `onPiece` is called after each piece.
  * `stopped` counts the abandoned generations, `running` the running ones.
  */
-export function fake(says: (Said[] | Endless | MillraceError)[], { thinks = false, templateOptions = [] as string[], onPiece = (): void => {} } = {}) {
+export function fake(
+  says: (Said[] | Endless | MillraceError)[],
+  { thinks = false, templateOptions = [] as string[], onPiece = (): void => {} } = {},
+) {
   const asked: { input: Input; options: GenerateOptions }[] = [];
   let stopped = 0;
   let running = 0;
   const engine = {
-    info: { version: '0', lane: 'fast', model: { name: 'Test 1B', architecture: 'llama', thinks, template_options: templateOptions } },
+    info: {
+      version: '0',
+      lane: 'fast',
+      model: { name: 'Test 1B', architecture: 'llama', thinks, template_options: templateOptions },
+    },
     // `uniqueItems` is the tests' keyword that cannot be enforced.
     async compileSchema(schema: Record<string, unknown>, { lenient = false } = {}): Promise<CompiledGrammar> {
       const what = { pointer: '', keyword: 'uniqueItems', reason: 'an automaton cannot compare items' };

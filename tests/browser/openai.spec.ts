@@ -349,24 +349,29 @@ plain('reasoning_effort has the levels that the chat template reads', async () =
   for (const effort of ['none', 'minimal'])
     await expect(chat.create({ ...HELLO, reasoning_effort: effort as never })).rejects.toMatchObject({
       code: 'BAD_OPTION',
-      message: expect.stringContaining(`reasoning_effort is "${effort}": with this model it can be low, medium or high`),
+      message: expect.stringContaining(
+        `reasoning_effort is "${effort}": with this model it can be low, medium or high`,
+      ),
     });
 });
 
-plain('thoughts are switched off by reasoning_effort, and levels that a template does not read are an error', async () => {
-  const { engine, asked } = fake([['a'], ['b']]);
-  const chat = new ChatCompletions(engine);
-  await chat.create({ ...HELLO, reasoning_effort: 'none' });
-  await chat.create({ ...HELLO, reasoning_effort: 'none', chat_template_kwargs: { enable_thinking: true } });
-  expect(asked.map(({ options }) => options.templateOptions)).toEqual([
-    { enable_thinking: false },
-    { enable_thinking: true },
-  ]);
-  await expect(chat.create({ ...HELLO, reasoning_effort: 'high' })).rejects.toMatchObject({
-    code: 'BAD_OPTION',
-    message: expect.stringContaining('reasoning_effort is "high": with this model it can be none or medium'),
-  });
-});
+plain(
+  'thoughts are switched off by reasoning_effort, and levels that a template does not read are an error',
+  async () => {
+    const { engine, asked } = fake([['a'], ['b']]);
+    const chat = new ChatCompletions(engine);
+    await chat.create({ ...HELLO, reasoning_effort: 'none' });
+    await chat.create({ ...HELLO, reasoning_effort: 'none', chat_template_kwargs: { enable_thinking: true } });
+    expect(asked.map(({ options }) => options.templateOptions)).toEqual([
+      { enable_thinking: false },
+      { enable_thinking: true },
+    ]);
+    await expect(chat.create({ ...HELLO, reasoning_effort: 'high' })).rejects.toMatchObject({
+      code: 'BAD_OPTION',
+      message: expect.stringContaining('reasoning_effort is "high": with this model it can be none or medium'),
+    });
+  },
+);
 
 plain('messages and tools with fields that say nothing are as if they had none', async () => {
   const { engine, asked } = fake([['a']]);
