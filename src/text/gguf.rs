@@ -1,6 +1,6 @@
 //! The tokenizer of a GGUF file, from its `tokenizer.ggml.*` metadata.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use tokenizers::models::bpe::{BPE, BpeBuilder};
 use tokenizers::normalizers::prepend::Prepend;
@@ -47,7 +47,7 @@ struct Vocabulary<'a> {
     tokens: &'a StringArray,
     types: Option<&'a Array>,
     /// Ids whose text is empty or another's before it: they are no tokens.
-    gaps: HashSet<u32>,
+    gaps: Vec<u32>,
 }
 
 impl<'a> Vocabulary<'a> {
@@ -60,14 +60,18 @@ impl<'a> Vocabulary<'a> {
         if let Some(types) = types {
             check_len(TYPES, types.len(), tokens)?;
         }
-        let mut seen = HashSet::new();
-        let gaps = (0..).zip(tokens.iter()).filter(|(_, text)| text.is_empty() || !seen.insert(*text));
-        let gaps = gaps.map(|(id, _)| id).collect();
+        let mut seen: HashMap<&str, u32> = HashMap::new();
+        let mut gaps = Vec::new();
+        for (id, text) in (0..).zip(tokens.iter()) {
+            if text.is_empty() || seen.insert(text, id).is_some() {
+                gaps.push(id);
+            }
+        }
         Ok(Self { tokens, types, gaps })
     }
 
     fn iter(&self) -> impl Iterator<Item = (u32, &'a str)> {
-        (0u32..).zip(self.tokens.iter()).filter(|(id, _)| !self.gaps.contains(id))
+        (0u32..).zip(self.tokens.iter()).filter(|(id, _)| self.gaps.binary_search(id).is_err())
     }
 
     /// Files from before token types have only normal tokens.
@@ -97,7 +101,7 @@ impl<'a> Vocabulary<'a> {
     /// Ids of special tokens that the vocabulary does not have: nothing uses them unless a setting does.
     fn strays(&self, metadata: &Metadata) -> Result<Vec<String>> {
         let mut strays = Vec::new();
-        if let Some(first) = self.gaps.iter().min() {
+        if let Some(first) = self.gaps.first() {
             strays.push(format!(
                 "metadata key '{TOKENS}': {} tokens are empty or repeat another, the first of them token {first}: they are \
                  not used",
@@ -408,7 +412,7 @@ fn unigram(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<Tokenizer
     let pieces = (0..)
         .zip(vocabulary.tokens.iter().zip(scores))
         .map(|(id, (text, score))| {
-            (if vocabulary.gaps.contains(&id) { filler(id) } else { text.to_owned() }, f64::from(*score))
+            (if vocabulary.gaps.binary_search(&id).is_ok() { filler(id) } else { text.to_owned() }, f64::from(*score))
         })
         .collect();
     let model =
