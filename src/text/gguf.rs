@@ -1,6 +1,6 @@
 //! The tokenizer of a GGUF file, from its `tokenizer.ggml.*` metadata.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use tokenizers::models::bpe::{BPE, BpeBuilder};
 use tokenizers::normalizers::prepend::Prepend;
@@ -47,7 +47,7 @@ struct Vocabulary<'a> {
     tokens: &'a StringArray,
     types: Option<&'a Array>,
     /// Ids whose text is empty or another's before it: they are no tokens.
-    gaps: Vec<u32>,
+    gaps: HashSet<u32>,
 }
 
 impl<'a> Vocabulary<'a> {
@@ -60,18 +60,14 @@ impl<'a> Vocabulary<'a> {
         if let Some(types) = types {
             check_len(TYPES, types.len(), tokens)?;
         }
-        let mut seen: HashMap<&str, u32> = HashMap::new();
-        let mut gaps = Vec::new();
-        for (id, text) in (0..).zip(tokens.iter()) {
-            if text.is_empty() || seen.insert(text, id).is_some() {
-                gaps.push(id);
-            }
-        }
+        let mut seen = HashSet::new();
+        let gaps = (0..).zip(tokens.iter()).filter(|(_, text)| text.is_empty() || !seen.insert(*text));
+        let gaps = gaps.map(|(id, _)| id).collect();
         Ok(Self { tokens, types, gaps })
     }
 
     fn iter(&self) -> impl Iterator<Item = (u32, &'a str)> {
-        (0u32..).zip(self.tokens.iter()).filter(|(id, _)| self.gaps.binary_search(id).is_err())
+        (0u32..).zip(self.tokens.iter()).filter(|(id, _)| !self.gaps.contains(id))
     }
 
     /// Files from before token types have only normal tokens.
@@ -101,7 +97,7 @@ impl<'a> Vocabulary<'a> {
     /// Ids of special tokens that the vocabulary does not have: nothing uses them unless a setting does.
     fn strays(&self, metadata: &Metadata) -> Result<Vec<String>> {
         let mut strays = Vec::new();
-        if let Some(first) = self.gaps.first() {
+        if let Some(first) = self.gaps.iter().min() {
             strays.push(format!(
                 "metadata key '{TOKENS}': {} tokens are empty or repeat another, the first of them token {first}: they are \
                  not used",
@@ -412,7 +408,7 @@ fn unigram(metadata: &Metadata, vocabulary: &Vocabulary<'_>) -> Result<Tokenizer
     let pieces = (0..)
         .zip(vocabulary.tokens.iter().zip(scores))
         .map(|(id, (text, score))| {
-            (if vocabulary.gaps.binary_search(&id).is_ok() { filler(id) } else { text.to_owned() }, f64::from(*score))
+            (if vocabulary.gaps.contains(&id) { filler(id) } else { text.to_owned() }, f64::from(*score))
         })
         .collect();
     let model =

@@ -3,6 +3,8 @@
 //! tokenizer.json decides which special tokens surround a text. `add_bos_token` in tokenizer_config.json is what
 //! transformers wrote it from and, as in transformers 5, is not applied a second time.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 use tokenizers::Tokenizer;
 
@@ -48,15 +50,16 @@ fn with_added(json: &[u8], added: &[Added]) -> Result<Vec<u8>> {
     let mut file: Value = serde_json::from_slice(json).map_err(failed)?;
     match &mut file["model"]["vocab"] {
         Value::Object(vocab) => {
-            for Added { id, content } in added {
-                if vocab.contains_key(content) {
-                    continue;
+            let mut taken: HashSet<u64> = vocab.values().filter_map(Value::as_u64).collect();
+            for token in added {
+                if !vocab.contains_key(&token.content) {
+                    if !taken.insert(token.id.into()) {
+                        let Added { id, content } = token;
+                        let what = format!("{FILE}: added token '{content}' has id {id}, which another token has");
+                        return Err(Error::tokenizer(what));
+                    }
+                    vocab.insert(token.content.clone(), token.id.into());
                 }
-                if vocab.values().any(|other| other.as_u64() == Some((*id).into())) {
-                    let what = format!("{FILE}: added token '{content}' has id {id}, which another token has");
-                    return Err(Error::tokenizer(what));
-                }
-                vocab.insert(content.clone(), (*id).into());
             }
         }
         Value::Array(list) => {

@@ -3,6 +3,8 @@
 //! minijinja counts instructions and nothing else: doubling a text takes one. So operators that make something are
 //! calls of the functions of [`super::template_budget`], which have names that no template can write.
 
+use std::collections::BTreeMap;
+
 use minijinja::Value;
 use minijinja::machinery::{Instruction, Instructions};
 
@@ -38,22 +40,21 @@ pub(super) fn check(code: &Instructions<'_>) -> Result<()> {
 
 /// A macro's code.
 struct Macro {
-    start: u32,
     /// How many arguments it declares.
     declared: usize,
     /// Whether it reads `varargs` or `kwargs`.
     takes_more: bool,
 }
 
-/// The macros of compiled code.
-fn macros(code: &Instructions<'_>) -> Vec<Macro> {
-    let mut found = Vec::new();
+/// The macros of compiled code by where they begin.
+fn macros(code: &Instructions<'_>) -> BTreeMap<u32, Macro> {
+    let mut found = BTreeMap::new();
     for (at, instruction) in (0..).zip(all(code)) {
         let Instruction::BuildMacro(_, start, _) = instruction else { continue };
         // The names of the arguments stand before it.
         let Some(Instruction::LoadConst(names)) = code.get(at - 1) else { continue };
         let takes_more = (*start..at).any(|at| matches!(code.get(at), Some(Instruction::Lookup("varargs" | "kwargs"))));
-        found.push(Macro { start: *start, declared: names.len().unwrap_or(0), takes_more });
+        found.insert(*start, Macro { declared: names.len().unwrap_or(0), takes_more });
     }
     found
 }
@@ -83,19 +84,16 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
     };
     let call = |name, operands| CallFunction(name, Some(operands));
     let macros = macros(old);
-    let beginning = |at: u32| macros.iter().find(|known| known.start == at);
-    let takes_more = |start: &u32| beginning(*start).is_some_and(|known| known.takes_more);
+    let takes_more = |start: &u32| macros.get(start).is_some_and(|known| known.takes_more);
     let store = |name| vec![call("=", 1), StoreLocal(name)];
     let mut new = Instructions::new(old.name(), old.source());
     // Where each of the old ones begins.
-    let mut places = vec![u32::MAX; all(old).count()];
+    let mut places = BTreeMap::new();
     let mut add = |at: u32, list: Vec<Instruction<'s>>| {
         let line = old.get_line(at).unwrap_or(0) as u16;
         for one in list {
             let place = new.add_with_line(one, line);
-            if let Some(first) = places.get_mut(at as usize) {
-                *first = place.min(*first);
-            }
+            places.entry(at).or_insert(place);
         }
     };
     let one = |at: u32, instruction: &Instruction<'s>| match instruction {
@@ -133,7 +131,7 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
     };
     let mut at = 0;
     while let Some(instruction) = old.get(at) {
-        let Some(known) = beginning(at) else {
+        let Some(known) = macros.get(&at) else {
             add(at, one(at, instruction));
             at += 1;
             continue;
@@ -177,7 +175,7 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
             | JumpIfFalseOrPop(to)
             | JumpIfTrueOrPop(to)
             | BuildMacro(_, to, _) => {
-                *to = places.get(*to as usize).copied().unwrap_or(u32::MAX);
+                *to = places.get(to).copied().unwrap_or(u32::MAX);
             }
             _ => (),
         }

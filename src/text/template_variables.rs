@@ -1,5 +1,7 @@
 //! The variables that a chat template reads and does not set: its options, such as `enable_thinking`.
 
+use std::collections::BTreeSet;
+
 use minijinja::machinery::{Instruction, Instructions};
 
 /// Names that are no options: what the engine sets, and what the template language itself defines.
@@ -21,7 +23,7 @@ const OTHERS: &[&str] = &[
 pub(super) fn find(code: &Instructions<'_>, is_known: impl Fn(&str) -> bool, options: &mut Vec<String>) {
     let all = || (0..).map_while(|at| code.get(at));
     // Macros begin with a jump to their end.
-    let macros: Vec<u32> = all()
+    let macros: BTreeSet<u32> = all()
         .filter_map(|instruction| match instruction {
             Instruction::BuildMacro(_, start, _) => Some(*start),
             _ => None,
