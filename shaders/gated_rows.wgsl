@@ -12,7 +12,8 @@ override KB: u32;     // blocks of a row, ceil(K / 32)
 override T: u32 = {{ most }}u;   // most rows of x
 override F: u32;      // outputs
 {% include "common/activations.wgsl" %}
-{% from "common/shuffles" ~ through ~ ".wgsl" import most as largest_of, sum, sums, which with context %}
+{% from "common/shuffles" ~ through ~ ".wgsl" import most as largest_of, sum with context %}
+{% from "common/sums.wgsl" import sums, which with context %}
 @group(0) @binding(5) var<storage, read_write> yq: array<u32>;         // [T][ceil(F / 32)][8]
 @group(0) @binding(6) var<storage, read_write> ys: array<vec2<f32>>;   // [T][ceil(F / 32)]
 {% include "common/activation.wgsl" %}

@@ -7,7 +7,7 @@
 {% include "common/weight.wgsl" %}
 {% set through = "_memory" if reduce[:2] == "wg" else emulated | default("") %}
 {% include "common/lanes.wgsl" %}
-{% from "common/shuffles" ~ through ~ ".wgsl" import sums, which with context %}
+{% from "common/sums.wgsl" import sums, which with context %}
 override KB: u32;        // blocks of a row, ceil(K / 32)
 override SPLIT: u32;     // groups of lanes that share a row: a power of two, at most GROUPS
 override N: u32;         // rows of w in this part

@@ -11,7 +11,7 @@
         outputs[li] = select(0.0, activation(gate) * up, first + li < F);
     }
 {% else %}
-{% from "common/shuffles" ~ through ~ ".wgsl" import sums, which with context %}
+{% from "common/sums.wgsl" import sums, which with context %}
 {% set values = namespace(gates=[], ups=[]) %}
 {% for r in range(half) %}
 {% set values.gates = values.gates + ["sum" ~ r] %}

@@ -33,11 +33,3 @@ fn most_f32(v: f32, n: u32, li: u32) -> f32 {
 {% macro most(v, n) %}
     {{ v }} = most_f32({{ v }}, {{ n }}u, li);
 {% endmacro %}
-{# The number of the value that `sums` gives invocation li, of n. #}
-{% macro which(n) %}({% for bit in [1, 2, 4, 8, 16] %}{% if bit < n %}{{ " | " if bit > 1 }}select(0u, {{ n // (2 * bit) }}u, (li & {{ bit }}u) != 0u){% endif %}{% endfor %}{{ "0u" if n == 1 }}){% endmacro %}
-{% macro sums(all, values, n) %}
-{% for v in values %}
-    {{ v }} = sum_f32({{ v }}, {{ n }}u, li);
-    if ({{ which(values | length) }} == {{ loop.index0 }}u) { {{ all }} = {{ v }}; }
-{% endfor %}
-{% endmacro %}

@@ -275,10 +275,12 @@ impl<'t, 'a> Loop<'t, 'a> {
         let (ids, scores) = words.split_at(steps * if needs.drafts { ACCEPTED_WORDS } else { 1 });
         let mut taken_alone = None;
         for (i, row) in self.rows.iter_mut().enumerate() {
-            let taken = match () {
-                () if in_company => Taken::of_row(ids, i),
-                () if needs.drafts => Taken::of_rows(ids),
-                () => Taken::of_ids(ids),
+            let taken = if in_company {
+                Taken::of_row(ids, i)
+            } else if needs.drafts {
+                Taken::of_rows(ids)
+            } else {
+                Taken::of_ids(ids)
             };
             let Turn { sampling, extras, .. } = &*row.turn;
             let logprobs = if extras.logprobs {

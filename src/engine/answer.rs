@@ -116,9 +116,9 @@ impl<'a> Answer<'a> {
         self.outcome.tokens.last().is_some_and(|id| self.sampler.stop.contains(id))
     }
 
-    /// Whether the answer is complete, or has failed.
+    /// Whether the answer is complete, cancelled, or has failed.
     pub fn ended(&self) -> bool {
-        self.complete || self.failure.is_some()
+        self.complete || self.failure.is_some() || self.cancel.is_cancelled()
     }
 
     /// Whether the answer's tokens can be sampled in one step with tokens of other answers: not where drafts are always
@@ -328,7 +328,6 @@ impl Engine {
                 _ if failure.is_some() => answer.losses.ms += now_ms() - started,
                 _ => {}
             }
-            answer.complete |= answer.cancel.is_cancelled();
         }
         let Some(e) = failure else { return };
         if !answers.iter().all(|answer| answer.ended()) {
@@ -348,8 +347,8 @@ impl Engine {
         looked
     }
 
-    /// Handles an error: recovers from a lost device, once for all of these answers, so that they can continue. Those
-    /// that are cancelled are complete; without recovery the others have failed.
+    /// Handles an error: recovers from a lost device, once for all of these answers, so that they can continue.
+    /// Without recovery those that have not ended have failed.
     pub(super) async fn went_wrong(&mut self, answers: &mut [&mut Answer<'_>], e: Error) {
         let mut losses = Losses::default();
         // One answer's cancellation does not end the recovery of others.
@@ -357,7 +356,6 @@ impl Engine {
         let tell = |progress: Progress| answers.iter().for_each(|answer| answer.out.progress(progress.clone()));
         let survived = self.survive(e, &mut losses, &tell, &cancel).await;
         for answer in answers.iter_mut() {
-            answer.complete |= answer.cancel.is_cancelled();
             answer.losses.count += losses.count;
             answer.losses.ms += losses.ms;
         }

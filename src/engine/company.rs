@@ -147,7 +147,6 @@ impl Engine {
             while i < active.len() {
                 let one = &mut active[i];
                 one.begun |= !one.answer.outcome.tokens.is_empty();
-                one.answer.complete |= one.answer.cancel.is_cancelled();
                 if !one.answer.ended() {
                     i += 1;
                     continue;

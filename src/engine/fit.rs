@@ -225,6 +225,7 @@ async fn survey(
 ) -> Result<Survey> {
     let Drawn { model, select, layout, sizes, context, plans } =
         draw(checkpoint, Some(tokenizer.vocab_size()), options, true, gpu).await?;
+    tokenizer.behind(model.config().vocab)?;
     let plan =
         [Pass::Prefill, Pass::Decode].into_iter().flat_map(|pass| plan::rows(pass, &plans[pass], sizes)).collect();
     let about = describe(checkpoint, model.as_ref(), chat)?;

@@ -18,8 +18,8 @@ const OTHERS: &[&str] = &[
     "super",
 ];
 
-/// Adds the options that code reads, as [`super::template_code::bound`] gives it, to `options`, in the order of the template's text. A name that is set
-/// further up, on whatever condition, is the template's own.
+/// Adds the options that code reads, as [`super::template_code::bound`] gives it, to `options`, in the order of the
+/// template's text. A name that is set further up, on whatever condition, is the template's own.
 pub(super) fn find(code: &Instructions<'_>, is_known: impl Fn(&str) -> bool, options: &mut Vec<String>) {
     let all = || (0..).map_while(|at| code.get(at));
     // Macros begin with a jump to their end.

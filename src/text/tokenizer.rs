@@ -90,19 +90,28 @@ impl Tokenizer {
         Ok(Self { inner, prefix, suffix, bos, eos, suppressed, special, pieces, rows: None, warnings })
     }
 
-    /// Fits the tokens to the rows of a model's embeddings. Tokens that were added behind them cannot be read or written:
-    /// a warning. `BAD_MODEL` where the vocabulary itself is larger.
-    pub fn fit(&mut self, rows: usize) -> Result<()> {
+    /// The tokens that were added behind the rows of a model's embeddings. `BAD_MODEL` where the vocabulary itself is
+    /// larger than these.
+    pub fn behind(&self, rows: usize) -> Result<Vec<u32>> {
         let tokens = self.pieces.len();
-        if tokens <= rows {
-            return Ok(());
-        }
-        let added = self.inner.get_added_tokens_decoder();
         let behind: Vec<u32> = (rows as u32..tokens as u32).filter(|id| self.pieces.contains(*id)).collect();
-        if behind.iter().any(|id| !added.contains_key(id)) {
-            return Err(Error::bad_model(format!(
-                "the tokenizer has {tokens} tokens, the model's vocabulary only {rows}"
-            )));
+        if !behind.is_empty() {
+            let added = self.inner.get_added_tokens_decoder();
+            if behind.iter().any(|id| !added.contains_key(id)) {
+                return Err(Error::bad_model(format!(
+                    "the tokenizer has {tokens} tokens, the model's vocabulary only {rows}"
+                )));
+            }
+        }
+        Ok(behind)
+    }
+
+    /// Fits the tokens to the rows of a model's embeddings. Tokens that were added behind them cannot be read or written:
+    /// a warning. Errors are those of [`Tokenizer::behind`].
+    pub fn fit(&mut self, rows: usize) -> Result<()> {
+        let behind = self.behind(rows)?;
+        if behind.is_empty() {
+            return Ok(());
         }
         let names: Vec<String> = behind.iter().filter_map(|id| self.token(*id)).take(3).collect();
         let more = if behind.len() > names.len() { ", …" } else { "" };
