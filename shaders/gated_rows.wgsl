@@ -1,5 +1,7 @@
 // y[t][f] = act(w[f] . x[t]) * (w[F + f] . x[t]) for up to {{ tile[1] }} rows of x: gates in the first F rows of w, up rows in the next F; 32 outputs of
 // each row a workgroup, whose blocks of w are read once for all of them.
+{# What sets `normed` is a template that extends this one: the rows are of the residual stream, normed here. #}
+{% set normed = normed | default(false) %}
 {% set most = tile[1] %}
 {% set half = rows // 2 %}
 {% set at_once = 4 %}{# rows of x whose sums come together #}
@@ -11,7 +13,7 @@
 override KB: u32;     // blocks of a row, ceil(K / 32)
 override T: u32 = {{ most }}u;   // most rows of x
 override F: u32;      // outputs
-{% include "common/activations.wgsl" %}
+{% include "common/" ~ ("normed_rows" if normed else "activations") ~ ".wgsl" %}
 {% from "common/shuffles" ~ through ~ ".wgsl" import most as largest_of, sum with context %}
 {% from "common/sums.wgsl" import sums, which with context %}
 @group(0) @binding(5) var<storage, read_write> yq: array<u32>;         // [T][ceil(F / 32)][8]
@@ -31,8 +33,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let b{{ r }} = min(first + group * {{ half }}u + {{ r }}u, F - 1u) * KB;
     let b{{ half + r }} = b{{ r }} + F * KB;
 {% endfor %}
+{% if normed %}
+    prologue(li, last, wid.x + wid.y * grid.x == 0u);
+{% endif %}
 {% for t in range(most) %}
+{% if not normed %}
     let x{{ t }} = min({{ t }}u, last) * KB;
+{% endif %}
 {% for r in range(rows) %}
     var s{{ r }}_{{ t }} = 0.0;
 {% endfor %}
@@ -43,9 +50,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 {% endfor %}
 {% for t in range(most) %}
         if (T > {{ t }}u) {
-            let xa = xq[(x{{ t }} + i) * 2u];
-            let xb = xq[(x{{ t }} + i) * 2u + 1u];
-            let xd = xs[x{{ t }} + i];
+{% include "common/row_of_x.wgsl" %}
 {% for r in range(rows) %}
             s{{ r }}_{{ t }} += dot_w(w{{ r }}, xa, xb, xd);
 {% endfor %}
@@ -66,6 +71,11 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         let i = {{ which(half * at_once) }};
         if (lane < {{ half * at_once }}u) {
             let f = group * {{ half }}u + i / {{ at_once }}u;
+{% if normed %}
+            let factor = norm_factor({{ part * at_once }}u + i % {{ at_once }}u);
+            gate *= factor;
+            up *= factor;
+{% endif %}
             outputs[({{ part * at_once }}u + i % {{ at_once }}u) * 32u + f] = select(0.0, activation(gate) * lifted(up), first + f < F);
         }
     }

@@ -1,6 +1,8 @@
 // y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] (+ bias[n]) for up to {{ tile[1] }} rows of x (of more, for as
 // many from {{ tile[1] }} times the grid's third number on): as matvec, each block of w read and decoded once for all of
 // them. LANES neighbouring invocations share {{ rows }} rows of w; SPLIT such groups deal K out among themselves.
+{# What sets `normed` is a template that extends this one: the rows are of the residual stream, normed here. #}
+{% set normed = normed | default(false) %}
 {% set most = tile[1] %}
 {% set at_once = 4 %}{# rows of x that are compiled together: with fewer, the others are skipped #}
 {% include "common/state.wgsl" %}
@@ -12,11 +14,20 @@ override KB: u32;        // blocks of a row, ceil(K / 32)
 override SPLIT: u32;     // groups of lanes that share a row: a power of two, at most GROUPS
 override N: u32;         // rows of w in this part
 override ROW0: u32;      // where in a row of y this part begins
+{% if not normed %}
 override ADD: u32;       // 1: y is added to, the residual
+{% endif %}
 override NSTRIDE: u32;   // f32 elements between rows of y
 override T: u32 = {{ most }}u;        // most rows of x
+{% if not normed %}
 override SOFTCAP: f32 = 0.0;   // c: y becomes c tanh(y / c); 0: it stays
+{% endif %}
+{% if normed %}
+{% include "common/int8.wgsl" %}
+{% include "common/normed_rows.wgsl" %}
+{% else %}
 {% include "common/activations.wgsl" %}
+{% endif %}
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [T][NSTRIDE]
 override BIAS: u32 = 0u;   // 1: the bias is added
 @group(0) @binding(6) var<storage, read> bias: array<f32>;       // [>= ROW0 + N], read where BIAS is 1
@@ -40,9 +51,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     var s{{ r }}_{{ t }} = 0.0;
 {% endfor %}
 {% endfor %}
+{% if normed %}
+    prologue(li, last, wid.x + wid.y * grid.x == 0u);
+{% else %}
 {% for t in range(most) %}
     let x{{ t }} = (t0 + min({{ t }}u, last)) * KB;
 {% endfor %}
+{% endif %}
 {% if act == "q8" %}
     for (var i = lane; i < KB; i += LANES * SPLIT) {
 {% for r in range(rows) %}
@@ -52,9 +67,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         if (T > {{ part * at_once }}u && last >= {{ part * at_once }}u) {
 {% for t in range(part * at_once, (part + 1) * at_once) %}
             {
-                let xa = xq[(x{{ t }} + i) * 2u];
-                let xb = xq[(x{{ t }} + i) * 2u + 1u];
-                let xd = xs[x{{ t }} + i];
+{% include "common/row_of_x.wgsl" %}
 {% for r in range(rows) %}
                 s{{ r }}_{{ t }} += dot_w(w{{ r }}, xa, xb, xd);
 {% endfor %}
@@ -105,9 +118,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
             var v = 0.0;
             for (var k = 0u; k < SPLIT; k++) { v += parts[((n / {{ rows }}u * SPLIT + k) * {{ rows }}u + n % {{ rows }}u) * {{ most }}u + t]; }
             let at = (t0 + t) * NSTRIDE + ROW0 + first + n;
+{% if normed %}
+            v *= norm_factor(t);
+{% endif %}
             if (BIAS == 1u) { v += bias[ROW0 + first + n]; }
+{% if not normed %}
             if (ADD == 1u) { v += y[at]; }
 {% include "common/softcap.wgsl" %}
+{% endif %}
             y[at] = v;
         }
     }

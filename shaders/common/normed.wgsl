@@ -1,28 +1,11 @@
 // The prologue of products that read the residual stream: RMSNorm, and with int8 activations its quantization, by every workgroup
 // for itself; that costs less than a dispatch of its own. What goes through workgroup memory does not depend on the norm's factor
 // 1 / sqrt(mean(h^2) + EPS), which is multiplied to the finished sums instead: no load waits for it.
-@group(0) @binding(3) var<storage, read> h: array<vec4<f32>>;    // [KB * 8]: the residual stream, zeros beyond D
-@group(0) @binding(4) var<storage, read> nw: array<vec4<f32>>;   // [D / 4]; with POST behind it the weights of the other norm, and a vec4 more
-// With POST the residual stream is not complete: the norm of what the last block has made is added to it here. All do so for themselves; the
-// first workgroup writes the sum, into another buffer, as others still read this one.
-override POST: u32 = 0u;
-override SCALED: u32 = 0u;   // 1: what is complete is multiplied by the number behind the weights of both norms
-override PLAIN: u32 = 0u;    // 1: nothing is normed here: all of nw are ones
-@group(0) @binding(7) var<storage, read> block: array<vec4<f32>>;        // [KB * 8]: what the last block has made, zeros beyond D
-@group(0) @binding(8) var<storage, read_write> sum: array<vec4<f32>>;    // [KB * 8]: h + norm(block)
+{% include "common/residual.wgsl" %}
 var<private> post_factor: f32;
 var<private> h0: u32;   // where this row begins, in vec4: 0 but where EACH is 1
 
-// Four elements of the residual stream.
-fn residual(j: u32) -> vec4<f32> {
-    let at = j + EACH * h0;
-    if (POST == 0u || j >= D / 4u) { return h[at]; }
-    let all = h[at] + block[at] * post_factor * nw[D / 4u + j];
-    if (SCALED == 1u) { return all * nw[D / 2u].x; }
-    return all;
-}
-override D: u32;     // model width
-override EPS: f32;
+fn residual(j: u32) -> vec4<f32> { return complete(EACH * h0, j, post_factor); }
 var<workgroup> squares: array<f32, {{ workgroup // lanes }}>;   // sums of h^2, before that of block^2, by group of lanes
 
 // What comes before all else: the factor of the other norm, and the sum for later readers.

@@ -84,6 +84,8 @@ const CASES: &[(&str, Cases)] = &[
     ("norm_gated", product::norm_gated),
     ("matvec_rows", product::matvec_rows),
     ("gated_rows", product::gated_rows),
+    ("norm_rows", product::norm_rows),
+    ("norm_gated_rows", product::norm_gated_rows),
     ("matmul", product::matmul),
     ("matmul_subgroup", product::matmul_subgroup),
     ("route", experts::route),

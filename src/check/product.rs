@@ -145,46 +145,65 @@ pub fn norm_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> 
 }
 
 fn norm_matvec_of(variant: &'static Variant, random: &mut Random, shapes: &[(u32, u32, u32, u32)]) -> Vec<Case> {
+    let case = |&(d, n, row0, t): &(u32, u32, u32, u32)| {
+        let mut case =
+            normed_product(variant, random, (d, n, row0, t), [n.div_ceil(variant.tile[0]).div_ceil(2), 2, t]);
+        case.overrides.push(("EACH", f64::from(u8::from(t > 1))));
+        case
+    };
+    shapes.iter().map(case).collect()
+}
+
+pub fn norm_rows(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    // (D, N, ROW0, rows), and how many groups of lanes share a row
+    let shapes = [((2560, 70, 0, 4), 2), ((96, 13, 5, 3), 1), ((96, 70, 0, 1), 2), ((192, 13, 0, 2), 1)];
+    let case = |(of, split): ((u32, u32, u32, u32), u32)| {
+        let grid = [of.1.div_ceil(variant.tile[0] / split).div_ceil(2), 2, 1];
+        let mut case = normed_product(variant, random, of, grid);
+        case.overrides.push(("SPLIT", f64::from(split)));
+        case
+    };
+    shapes.into_iter().map(case).collect()
+}
+
+/// The product of `t` normed rows of `d` with `n` rows of w, from `row0` on: of 70 with the norm of a block before it,
+/// of others with a bias.
+fn normed_product(
+    variant: &'static Variant,
+    random: &mut Random,
+    (d, n, row0, t): (u32, u32, u32, u32),
+    grid: [u32; 3],
+) -> Case {
     let quantized = variant.axis("act") == Some("q8");
-    shapes
-        .iter()
-        .map(|&(d, n, row0, t)| {
-            let d = fitting(variant, d);
-            let kb = d.div_ceil(32);
-            let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (n * kb) as usize, false);
-            let post = n == 70;
-            buffers.extend(unfinished(random, d, post, t));
-            let bias = words(&Random::new("bias").f32s((row0 + n) as usize, 1.0));
-            let stride = row0 + n + 3;
-            buffers.extend([
-                ("state", State { rows: t, ..State::default() }.words()),
-                ("y", untouched((t * stride) as usize)),
-                ("bias", bias),
-            ]);
-            let overrides = [
-                ("KB", kb),
-                ("N", n),
-                ("ROW0", row0),
-                ("D", d),
-                ("BIAS", u32::from(n == 13)),
-                ("POST", u32::from(post)),
-                ("SCALED", u32::from(post)),
-                ("NSTRIDE", stride),
-                ("EACH", u32::from(t > 1)),
-            ];
-            Case {
-                name: format!("T={t} D={d} N={n} at {row0}"),
-                overrides: overrides
-                    .into_iter()
-                    .map(|(name, value)| (name, f64::from(value)))
-                    .chain([("EPS", 1e-5)])
-                    .collect(),
-                grid: [n.div_ceil(variant.tile[0]).div_ceil(2), 2, t],
-                buffers,
-                outputs: vec![("y", if post && quantized { Compare::F32(2e-3) } else { F32 }), ("sum", F32)],
-            }
-        })
-        .collect()
+    let d = fitting(variant, d);
+    let kb = d.div_ceil(32);
+    let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (n * kb) as usize, false);
+    let post = n == 70;
+    buffers.extend(unfinished(random, d, post, t));
+    let bias = words(&Random::new("bias").f32s((row0 + n) as usize, 1.0));
+    let stride = row0 + n + 3;
+    buffers.extend([
+        ("state", State { rows: t, ..State::default() }.words()),
+        ("y", untouched((t * stride) as usize)),
+        ("bias", bias),
+    ]);
+    let overrides = [
+        ("KB", kb),
+        ("N", n),
+        ("ROW0", row0),
+        ("D", d),
+        ("BIAS", u32::from(n == 13)),
+        ("POST", u32::from(post)),
+        ("SCALED", u32::from(post)),
+        ("NSTRIDE", stride),
+    ];
+    Case {
+        name: format!("T={t} D={d} N={n} at {row0}"),
+        overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 1e-5)]).collect(),
+        grid,
+        buffers,
+        outputs: vec![("y", if post && quantized { Compare::F32(2e-3) } else { F32 }), ("sum", F32)],
+    }
 }
 
 pub fn gated_matvec(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
@@ -247,49 +266,46 @@ pub fn norm_gated(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
 }
 
 fn norm_gated_of(variant: &'static Variant, random: &mut Random, shapes: &[(u32, u32, u32)]) -> Vec<Case> {
-    shapes
-        .iter()
-        .map(|&(d, f, t)| {
-            let d = fitting(variant, d);
-            let kb = d.div_ceil(32);
-            let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (2 * f * kb) as usize, false);
-            let post = f == 60;
-            buffers.extend(unfinished(random, d, post, t));
-            buffers.push(("state", State { rows: t, ..State::default() }.words()));
-            buffers.extend(out_buffers(variant, (t * f.div_ceil(32)) as usize));
-            // So large an EPS keeps the gates small: the sigmoid of -50 is all rounding.
-            let mut overrides = vec![
-                ("KB", kb),
-                ("F", f),
-                ("D", d),
-                ("ACT", u32::from(f == 60)),
-                ("POST", u32::from(post)),
-                ("EACH", u32::from(t > 1)),
-            ];
-            // The second without gates, each output times a number that is there.
-            if variant.axis("out") == Some("f32") {
-                overrides.extend([
-                    ("GATED", u32::from(!post)),
-                    ("BESIDE", u32::from(post)),
-                    ("PLAIN", u32::from(post)),
-                ]);
-                buffers.push(("beside", words(&random.f32s(2 + f as usize, 1.0))));
-            } else {
-                overrides.push(("SCALED", u32::from(post)));
-            }
-            Case {
-                name: format!("T={t} D={d} F={f}"),
-                overrides: overrides
-                    .into_iter()
-                    .map(|(name, value)| (name, f64::from(value)))
-                    .chain([("EPS", 64.0)])
-                    .collect(),
-                grid: [f.div_ceil(32).div_ceil(2), 2, t],
-                buffers,
-                outputs: out_compare(variant).into_iter().chain([("sum", F32)]).collect(),
-            }
-        })
-        .collect()
+    let case = |&(d, f, t): &(u32, u32, u32)| {
+        let mut case = normed_gated(variant, random, (d, f, t), t);
+        case.overrides.push(("EACH", f64::from(u8::from(t > 1))));
+        // The second without gates, each output times a number that is there.
+        let post = f64::from(u8::from(f == 60));
+        if variant.axis("out") == Some("f32") {
+            case.overrides.retain(|(name, _)| *name != "SCALED");
+            case.overrides.extend([("GATED", 1.0 - post), ("BESIDE", post), ("PLAIN", post)]);
+            case.buffers.push(("beside", words(&random.f32s(2 + f as usize, 1.0))));
+        }
+        case
+    };
+    shapes.iter().map(case).collect()
+}
+
+pub fn norm_gated_rows(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    // (D, F, rows)
+    let shapes = [(2560, 60, 4), (96, 64, 3), (96, 60, 1)];
+    shapes.into_iter().map(|of| normed_gated(variant, random, of, 1)).collect()
+}
+
+/// The gated product of `t` normed rows of `d`, of which each makes `f`: of 60 with the norm of a block before it.
+fn normed_gated(variant: &'static Variant, random: &mut Random, (d, f, t): (u32, u32, u32), deep: u32) -> Case {
+    let d = fitting(variant, d);
+    let kb = d.div_ceil(32);
+    let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (2 * f * kb) as usize, false);
+    let post = f == 60;
+    buffers.extend(unfinished(random, d, post, t));
+    buffers.push(("state", State { rows: t, ..State::default() }.words()));
+    buffers.extend(out_buffers(variant, (t * f.div_ceil(32)) as usize));
+    let post = u32::from(post);
+    let overrides = [("KB", kb), ("F", f), ("D", d), ("ACT", post), ("POST", post), ("SCALED", post)];
+    Case {
+        name: format!("T={t} D={d} F={f}"),
+        // So large an EPS keeps the gates small: the sigmoid of -50 is all rounding.
+        overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).chain([("EPS", 64.0)]).collect(),
+        grid: [f.div_ceil(32).div_ceil(2), 2, deep],
+        buffers,
+        outputs: out_compare(variant).into_iter().chain([("sum", F32)]).collect(),
+    }
 }
 
 pub fn matvec_rows(variant: &'static Variant, random: &mut Random) -> Vec<Case> {

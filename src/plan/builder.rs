@@ -10,7 +10,7 @@ use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 use crate::kernels::State;
 use crate::layout::{BufferId, Control, Form, Layout, Scratch, Sizes, stride};
-use crate::weights::Matrix;
+use crate::weights::{Matrix, Part};
 
 /// What a step reads or writes: what an earlier step of the plan has left, or a buffer that is there in its own right.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +76,8 @@ pub struct Builder<'a> {
 
 /// Most blocks of a row that a product with a norm of its own has room for. Wider models take a norm dispatch.
 const PROLOGUE_BLOCKS: usize = numbers::PROLOGUE_BLOCKS as usize;
+/// The same of a product that norms several rows.
+const ROWS_PROLOGUE_BLOCKS: usize = numbers::ROWS_PROLOGUE_BLOCKS as usize;
 
 const STATE_BYTES: u64 = State::BYTES as u64;
 
@@ -242,6 +244,29 @@ impl<'a> Builder<'a> {
     /// exceed halves before that.
     pub(super) fn fuses_norm(&self, norm: &Norm, kb: usize) -> bool {
         self.fuses() && !norm.center && kb <= PROLOGUE_BLOCKS
+    }
+
+    /// Whether a step of a few rows may norm them in its products: with more rows that takes longer than a dispatch.
+    fn fuses_rows(&self) -> bool {
+        self.pass == Pass::Four && self.select.lane() == Lane::Fast
+    }
+
+    /// Whether `kernel`, a product of a few rows with rows of `matrix`, norms its own input, with these axes beside the
+    /// weight type.
+    pub(super) fn fuses_norm_of_rows(
+        &self,
+        kernel: &str,
+        norm: &Norm,
+        matrix: &Matrix,
+        axes: &[(&'static str, &'static str)],
+    ) -> bool {
+        let offered =
+            |part: &Part| self.select.offers(kernel, &[&[("weight", part.kind.axis()), ("act", "q8")], axes].concat());
+        self.fuses_rows()
+            && !norm.center
+            && matrix.kb() <= ROWS_PROLOGUE_BLOCKS
+            && self.adapts(matrix).is_none()
+            && matrix.parts.iter().all(offered)
     }
 
     /// Whether a product makes its input's gated norm itself: of int8 alone, as what every workgroup makes has to be
@@ -460,7 +485,7 @@ impl<'a> Builder<'a> {
 
     /// Adds the norm of a block's result to the residual stream.
     pub(super) fn add_normed(&mut self, norm: Norm, block: Value) -> Result<()> {
-        let waits = self.fuses() && !norm.center;
+        let waits = (self.fuses() || self.fuses_rows()) && !norm.center;
         self.pending = Some(Pending { norm, block });
         if waits { Ok(()) } else { self.complete() }
     }

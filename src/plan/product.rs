@@ -191,7 +191,8 @@ impl Builder<'_> {
 
     /// As [`Builder::norm_qkv`], for any matrix, into the scratch buffer `to`.
     pub fn norm_linear(&mut self, norm: &Norm, matrix: &Matrix, to: Scratch) -> Result<Value> {
-        if !self.fuses_norm(norm, matrix.kb()) {
+        let of_rows = self.fuses_norm_of_rows("norm_rows", norm, matrix, &[]);
+        if !of_rows && !self.fuses_norm(norm, matrix.kb()) {
             let x = self.norm(norm, matrix, false)?;
             let y = self.scratch(to, matrix.n);
             return self.linear_to(matrix, x, y, matrix.n);
@@ -203,13 +204,22 @@ impl Builder<'_> {
         let y = self.scratch(to, matrix.n);
         for part in &matrix.parts {
             let axes = [("weight", part.kind.axis()), ("act", self.act_axis(part))];
-            let chosen = self.select.choose_product("norm_matvec", &axes, matrix.k, part.rows)?;
             let mut overrides = part_overrides(matrix, part);
             let (set, bound) = self.bias(matrix);
             overrides.push(set);
-            let (grid, each) =
-                self.each_row(Grid::folded((part.rows as u32).div_ceil(chosen.variant.tile[0])), matrix.n);
-            overrides.extend(each);
+            let groups = |per: u32| Grid::folded((part.rows as u32).div_ceil(per));
+            let (chosen, grid) = if of_rows {
+                let chosen = self.select.choose("norm_rows", &axes)?;
+                let split = split(chosen.variant, matrix.kb(), part.rows);
+                overrides.extend([("NSTRIDE", matrix.n as f64), ("SPLIT", f64::from(split))]);
+                let grid = groups(chosen.variant.tile[0] / split);
+                (chosen, grid)
+            } else {
+                let chosen = self.select.choose_product("norm_matvec", &axes, matrix.k, part.rows)?;
+                let (grid, each) = self.each_row(groups(chosen.variant.tile[0]), matrix.n);
+                overrides.extend(each);
+                (chosen, grid)
+            };
             let mut bindings = weight_bindings(part);
             bindings.extend([("y", y.into()), bound]);
             self.push_normed(
@@ -263,32 +273,50 @@ impl Builder<'_> {
             self.push_normed(&up.name, norm, chosen, overrides, bindings, grid, bytes)?;
             return Ok(self.filled(out));
         }
-        let x = match norm {
-            Some(norm) => self.norm(norm, up, false)?,
-            None => self.unnormed(&format!("{name}_input"), up)?,
-        };
-        // For several rows the product quantizes its output, and reads the quantized norm.
-        if let (Act::Q8(..), [part], true) = (x, &up.parts[..], self.pass.is_step_of_rows())
+        // For several rows the product quantizes its output, and reads the quantized norm or makes it.
+        if let [part] = &up.parts[..]
+            && self.pass.is_step_of_rows()
             && mlp.gated
             && up.bias.is_none()
             && self.adapts(up).is_none()
-            && let out @ Room::Q8(..) = self.room(Scratch::Activation, consumer)
+            && self.select.lane() == Lane::Fast
+            && part.kind.quantized()
+            && consumer.quantized()
         {
-            let chosen =
-                self.select.choose("gated_rows", &[("weight", part.kind.axis()), ("act", "q8"), ("out", "q8")])?;
-            let rows = f64::from(self.pass.rows(self.sizes));
-            let mut overrides = vec![("KB", up.kb() as f64), ("F", f as f64), ("T", rows)];
+            let out = self.room(Scratch::Activation, consumer);
+            let normed = norm.filter(|norm| self.fuses_norm_of_rows("norm_gated_rows", norm, up, &[("out", "q8")]));
+            let kernel = if normed.is_some() { "norm_gated_rows" } else { "gated_rows" };
+            let chosen = self.select.choose(kernel, &[("weight", part.kind.axis()), ("act", "q8"), ("out", "q8")])?;
+            let mut overrides = vec![("KB", up.kb() as f64), ("F", f as f64)];
             overrides.extend(mlp.overrides());
             let mut bindings = weight_bindings(part);
-            bindings.extend(x.inputs());
             bindings.extend(out.outputs());
             let grid = Grid::folded((f as u32).div_ceil(chosen.variant.tile[0]));
-            self.push(&up.name, chosen, overrides, bindings, grid, part.kind.bytes((part.rows * up.kb()) as u64));
+            let bytes = part.kind.bytes((part.rows * up.kb()) as u64);
+            if let Some(norm) = normed {
+                if !norm.with_post {
+                    self.complete()?;
+                }
+                self.push_normed(&up.name, norm, chosen, overrides, bindings, grid, bytes)?;
+            } else {
+                bindings.extend(self.mlp_input(name, norm, up)?.inputs());
+                overrides.push(("T", f64::from(self.pass.rows(self.sizes))));
+                self.push(&up.name, chosen, overrides, bindings, grid, bytes);
+            }
             return Ok(self.filled(out));
         }
+        let x = self.mlp_input(name, norm, up)?;
         let products = self.scratch(Scratch::GateUp, up.n);
         let gate_up = self.linear_to(up, x, products, up.n)?;
         self.activate(&format!("{}.activate", up.name), gate_up, mlp, None, consumer)
+    }
+
+    /// What `up` reads where it does not norm its own input.
+    fn mlp_input(&mut self, name: &str, norm: Option<&Norm>, up: &Matrix) -> Result<Act> {
+        match norm {
+            Some(norm) => self.norm(norm, up, false),
+            None => self.unnormed(&format!("{name}_input"), up),
+        }
     }
 
     /// The `act` axis of a product with `part` that makes its own activations.

@@ -248,6 +248,11 @@ impl Selector {
         Ok(Chosen { variant, reason, choice: None })
     }
 
+    /// Whether this device runs a variant of `kernel` with these axes.
+    pub fn offers(&self, kernel: &str, given: &[(&str, &str)]) -> bool {
+        self.fit(kernel, given).is_ok()
+    }
+
     /// Whether prefill's products may run on matrix units: not in lane exact, whose numbers are f32.
     pub fn matrices(&self) -> bool {
         self.lane != Lane::Exact && self.caps.matrices()

@@ -244,6 +244,12 @@ fn a_mistake_that_only_larger_subgroups_would_show_is_found() {
         ("common/gated.wgsl", r#"most("largest", 8)"#, r#"most("largest", 4)"#, "norm_gated=q8_0-q8-q8-sg32"),
         ("merge.wgsl", r#"sum("l", 16)"#, r#"sum("l", 8)"#, "merge=f32-sg16"),
         ("common/normed.wgsl", r#"sum("total", 4, "i32")"#, r#"sum("total", 2, "i32")"#, "norm_matvec=q4_0-q8-sg32"),
+        (
+            "common/normed_rows.wgsl",
+            r#"lanes("total", 4, "i32")"#,
+            r#"lanes("total", 2, "i32")"#,
+            "norm_rows=q4_0-q8-sg32",
+        ),
         ("common/sums.wgsl", "[1, 2, 4, 8, 16] %}{% if mask", "[1, 2, 4, 8] %}{% if mask", "matvec_rows=q4_0-q8-sg32"),
     ] {
         lab::replace(&broken(&templates, file, from, to), |v| v.to_string() == variant).unwrap();

@@ -183,6 +183,32 @@ fn a_layer_of_every_lane_is_six_dispatches() {
     }
 }
 
+/// Products of a step of four rows norm them; where they have no room for that, or no subgroups, and in a step of eight
+/// rows, norms are dispatches.
+#[test]
+fn four_rows_are_normed_by_their_products() {
+    let (lanes, none) = (&devices()[0], &Caps::least());
+    for (shape, caps, pass, norms) in [
+        ("llama-3.2-1b", lanes, Pass::Four, 0),
+        ("gemma-3-1b", lanes, Pass::Four, 0),
+        ("llama-3.2-1b", none, Pass::Four, 2),
+        ("llama-3.2-1b", lanes, Pass::Eight, 2),
+        ("gemma-3-1b", lanes, Pass::Eight, 4),
+        ("llama-3.1-8b", lanes, Pass::Four, 2),
+    ] {
+        let (plans, ..) = plans(shape, "q4_0", caps, Lane::Fast, None, u64::MAX);
+        let layer = plans[pass].steps.iter().filter(|s| s.stage == Stage::Layer(1));
+        let kernels: Vec<_> = layer.map(|s| s.variant.kernel).collect();
+        let count = |kernel| kernels.iter().filter(|k| **k == kernel).count();
+        assert_eq!(count("norm"), norms, "{shape} {} {kernels:?}", pass.name());
+        assert_eq!(
+            count("norm_rows") + count("norm_gated_rows"),
+            if norms == 0 { 2 } else { 0 },
+            "{shape} {kernels:?}"
+        );
+    }
+}
+
 /// Gemma 4 E2B's last twenty layers read the caches of the fourteenth and fifteenth: of a prompt only its last row goes
 /// through them, by a decode step's kernels.
 #[test]

@@ -1,5 +1,5 @@
-//! The twins of `matvec`, `matvec_rows`, `gated_rows`, `matmul`, `norm_matvec`, `gated_matvec`, `norm_gated` and of the
-//! products of experts, which differ in how many rows of activations there are, where they come from and what becomes
+//! The twins of `matvec`, `matvec_rows`, `gated_rows`, `matmul`, `norm_matvec`, `norm_rows`, `gated_matvec`,
+//! `norm_gated`, `norm_gated_rows` and of the products of experts, which differ in how many rows of activations there are, where they come from and what becomes
 //! of the products.
 
 use super::activate::{activation, lifted};
@@ -12,9 +12,9 @@ pub fn matvec(call: &Call) {
     product(call, each(call), call.usize("NSTRIDE"));
 }
 
-/// Rows that workgroups of their own make.
+/// Rows that one dispatch makes: of kernels of one row those that workgroups of their own make.
 fn each(call: &Call) -> usize {
-    if call.u32("EACH") == 1 { call.state().rows as usize } else { 1 }
+    if call.variant.kernel.ends_with("_rows") || call.u32("EACH") == 1 { call.state().rows as usize } else { 1 }
 }
 
 /// y[t][ROW0 + n] (+)= w[n] . x[t]
@@ -28,7 +28,7 @@ pub fn matmul_subgroup(call: &Call) {
     product(call, rows as usize, call.usize("NSTRIDE"));
 }
 
-/// y[ROW0 + n] = w[n] . norm(h)
+/// y[ROW0 + n] = w[n] . norm(h), of one row or of a few
 pub fn norm_matvec(call: &Call) {
     let (n, row0) = (call.usize("N"), call.usize("ROW0"));
     let mut y = call.view_mut::<f32>("y");
@@ -63,10 +63,10 @@ pub fn gated_matvec(call: &Call) {
     }
 }
 
-/// y[f] = silu(w[f] . norm(h)) * (w[F + f] . norm(h))
+/// y[f] = silu(w[f] . norm(h)) * (w[F + f] . norm(h)), of one row or of a few
 pub fn norm_gated(call: &Call) {
     let f = call.usize("F");
-    let gated = call.u32("GATED") == 1;
+    let gated = call.variant.kernel.ends_with("_rows") || call.u32("GATED") == 1;
     let rows = (0..each(call)).map(|t| {
         let (x, factor) = normed(call, t);
         let rows = products(call, 0, if gated { 2 * f } else { f }, &[x]);
