@@ -13,7 +13,7 @@ const MAKE = flagsOf(NAME);
 
 const HELP = `npm run ${NAME} -- OPTIONS
 
-  --model builtin | PATH | URL         a .gguf file, a folder with safetensors, config.json and tokenizer.json, or a manifest.json
+  --model PATH | URL                   a .gguf file, a folder with safetensors, config.json and tokenizer.json, or a manifest.json
 ${RERANK ? '  --query TEXT                         The question.\n' : ''}\
   --text TEXT                          A ${WHAT}; several are read together.
   --lines FILE                         A file of which each line is a ${WHAT}.
@@ -26,7 +26,7 @@ ${help(LOAD)}`;
 
 const OPTIONS = {
   ...parsed([...LOAD, ...MAKE]),
-  model: { type: 'string', default: 'builtin' },
+  model: { type: 'string' },
   ...(RERANK && { query: { type: 'string' } }),
   text: { type: 'string', multiple: true },
   lines: { type: 'string' },
@@ -43,6 +43,8 @@ await command(async (args) => {
     process.stdout.write(HELP);
     return;
   }
+  // The model in the box does neither.
+  if (given.model === undefined) throw bad(`give --model: a model that ${RERANK ? 'judges' : 'embeds'}`);
   if (RERANK && given.query === undefined) throw bad('give --query');
   const texts = textsOf(given);
   const options = optionsOf(MAKE, given, bad);

@@ -170,6 +170,7 @@ pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
     environment.add_function("dict", |of: Option<Value>, named: Kwargs| {
         minijinja::functions::dict(of.map(of_pairs).transpose()?, named)
     });
+    environment.add_function("range", super::range::range);
     environment.add_function("joiner", |args: Rest<ValueOrKwargs>| -> Result<Value, Error> {
         // The value of a filter stands where a function has none.
         let args = [vec![Value::default()], args.into_values()].concat();

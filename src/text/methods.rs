@@ -5,6 +5,7 @@ use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat;
 
 use super::jinja::{Takes, bound};
+use super::python::{printable, to_string};
 
 /// Methods whose arguments have names, and one that has none but takes them by position.
 const NAMED: &[(&str, &[&str])] = &[
@@ -123,6 +124,10 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
             });
             Ok(Value::from(title.collect::<String>()))
         }
+        "format" => {
+            let (text, values) = format(text, args)?;
+            pycompat::unknown_method_callback(state, &Value::from(text), method, &values)
+        }
         "casefold" => Ok(Value::from(text.to_lowercase())),
         "swapcase" => {
             let swap =
@@ -131,6 +136,78 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
         }
         _ => pycompat::unknown_method_callback(state, value, method, args),
     }
+}
+
+/// The text and the values for minijinja's `format`, which prints lists and objects otherwise and has no `!r`: each
+/// field has a value of its own, which is a text, a number, true or false.
+fn format(text: &str, args: &[Value]) -> Result<(String, Vec<Value>), Error> {
+    let (named, places) = match args.split_last() {
+        Some((last, places)) if last.is_kwargs() => (Some(last), places),
+        _ => (None, args),
+    };
+    let (mut out, mut values, mut rest) = (String::new(), Vec::new(), text);
+    let (mut counted, mut numbered) = (0, false);
+    while let Some(at) = rest.find(['{', '}']) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if rest.starts_with('}') || rest.starts_with("{{") {
+            // One alone is refused by minijinja.
+            let length = if rest.starts_with("{{") || rest.starts_with("}}") { 2 } else { 1 };
+            out.push_str(&rest[..length]);
+            rest = &rest[length..];
+            continue;
+        }
+        let Some(end) = rest.find('}') else { break };
+        let field = &rest[1..end];
+        rest = &rest[end + 1..];
+        let (name, spec) = field.split_once(':').unwrap_or((field, ""));
+        let (name, conversion) = name.split_once('!').map_or((name, None), |(name, kind)| (name, Some(kind)));
+        let (first, path) = name.split_at(name.find(['.', '[']).unwrap_or(name.len()));
+        let value = if first.is_empty() {
+            counted += 1;
+            places.get(counted - 1).cloned()
+        } else if let Ok(number) = first.parse::<usize>() {
+            numbered = true;
+            places.get(number).cloned()
+        } else {
+            named.and_then(|named| named.get_attr(first).ok()).filter(|value| !value.is_undefined())
+        };
+        if numbered && counted > 0 {
+            return Err(failed("format: fields are numbered all or none"));
+        }
+        let value = value.ok_or_else(|| failed(format!("format: nothing is given for '{{{field}}}'")))?;
+        let value = within(value, path)?;
+        let is_plain = matches!(value.kind(), ValueKind::String | ValueKind::Number | ValueKind::Bool);
+        values.push(match conversion {
+            None if is_plain => value,
+            None if spec.is_empty() => Value::from(to_string(&value)),
+            None => return Err(failed(format!("format: '{spec}' is not for a {}", value.kind()))),
+            Some("s") => Value::from(to_string(&value)),
+            Some("r") => printable('r', value),
+            Some("a") => printable('a', value),
+            Some(other) => return Err(failed(format!("format: unknown conversion '{other}'"))),
+        });
+        out.push_str(&format!("{{{}:{spec}}}", values.len() - 1));
+    }
+    out.push_str(rest);
+    Ok((out, values))
+}
+
+/// What a field's path, as `.name[key][0]`, leads to.
+fn within(mut value: Value, mut path: &str) -> Result<Value, Error> {
+    while !path.is_empty() {
+        let (name, rest) = match path.strip_prefix('[') {
+            Some(path) => path.split_once(']').ok_or_else(|| failed("format: a field's '[' has no ']'"))?,
+            None => {
+                let name = path.strip_prefix('.').ok_or_else(|| failed("format: what stands behind ']'?"))?;
+                name.split_at(name.find(['.', '[']).unwrap_or(name.len()))
+            }
+        };
+        let number = name.parse::<u32>().ok().filter(|_| path.starts_with('['));
+        value = value.get_item(&number.map_or_else(|| Value::from(name), Value::from))?;
+        path = rest;
+    }
+    Ok(value)
 }
 
 fn tuple(parts: [&str; 3]) -> Value {
@@ -202,7 +279,7 @@ pub(super) fn line(text: &str) -> (usize, usize) {
     (at, at + end)
 }
 
-fn failed(what: &'static str) -> Error {
+fn failed(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidOperation, what)
 }
 

@@ -19,6 +19,7 @@ pub mod pictures;
 mod pieces;
 mod pre;
 mod python;
+mod range;
 mod spm;
 mod stream;
 mod template;

@@ -7,6 +7,7 @@ use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, State, Value, filters};
 
 use super::guard::is_mark;
+use super::range::Range;
 use super::tojson::python_float;
 
 /// `str(value)`.
@@ -24,6 +25,7 @@ fn represent(out: &mut impl Write, value: &Value) -> fmt::Result {
         ValueKind::Undefined => out.write_str("Undefined"),
         ValueKind::Number if !value.is_integer() => float(out, value),
         ValueKind::String => quoted(out, value.as_str().unwrap_or_default()),
+        ValueKind::Iterable if Range::of(value).is_some() => write!(out, "{value}"),
         ValueKind::Seq | ValueKind::Iterable => {
             let (open, close) = if value.is_tuple() { ('(', ")") } else { ('[', "]") };
             out.write_char(open)?;
@@ -230,7 +232,7 @@ fn fitted(spec: &str, text: &str) -> String {
 }
 
 /// A value as a conversion of this kind takes it.
-fn printable(kind: char, value: Value) -> Value {
+pub(super) fn printable(kind: char, value: Value) -> Value {
     match kind {
         'r' | 'a' => {
             let mut text = repr(&value);

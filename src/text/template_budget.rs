@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use minijinja::value::{Rest, Tuple, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
 
+use super::range::Range;
 use super::template_limits::check_filter;
 use super::{jinja, python};
 
@@ -164,6 +165,14 @@ fn is_list(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
 }
 
+/// Python neither adds to a range nor multiplies it.
+fn check_ranges(operator: &str, a: &Value, b: &Value) -> Result<(), Error> {
+    if Range::of(a).or(Range::of(b)).is_none() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidOperation, format!("{operator} is not for a range")))
+}
+
 fn integers(a: &Value, b: &Value) -> Option<(i64, i64)> {
     (a.is_integer() && b.is_integer()).then_some(())?;
     a.as_i64().zip(b.as_i64())
@@ -177,6 +186,7 @@ fn add(budget: &Budget, a: &Value, b: &Value) -> Made {
         budget.text(left.len().checked_add(right.len()))?;
         return python::join(a, b).ok_or_else(Budget::spent);
     }
+    check_ranges("+", a, b)?;
     if is_list(a) && is_list(b) {
         // A value without a known length counts as 0.
         budget.items(a.len().unwrap_or(0).checked_add(b.len().unwrap_or(0)))?;
@@ -185,6 +195,7 @@ fn add(budget: &Budget, a: &Value, b: &Value) -> Made {
 }
 
 fn multiply(budget: &Budget, a: &Value, b: &Value) -> Made {
+    check_ranges("*", a, b)?;
     for (of, times) in [(a, b), (b, a)] {
         let times = times.as_usize();
         if let Some(text) = of.as_str() {
@@ -249,6 +260,9 @@ fn slice(budget: &Budget, of: &Value, parts: [&Value; 3]) -> Made {
     };
     let (start, stop) =
         if step > 0 { (place(start, low), place(stop, high)) } else { (place(start, high), place(stop, low)) };
+    if let Some(range) = Range::of(of) {
+        return Ok(range.part(start, stop, step));
+    }
     let mut places = Vec::new();
     let mut at = start;
     while if step > 0 { at < stop } else { at > stop } {
@@ -263,8 +277,12 @@ fn slice(budget: &Budget, of: &Value, parts: [&Value; 3]) -> Made {
     Ok(if of.is_tuple() { Value::from_object(Tuple::from(part)) } else { Value::from(part) })
 }
 
-/// What a loop goes through, with a known length: a text's characters, what is made as it is read.
+/// What a loop goes through, with a known length: a text's characters, what is made as it is read. Python has no loop
+/// over none, where minijinja's does nothing.
 fn gone_through(budget: &Budget, of: Value) -> Made {
+    if of.is_none() {
+        return Err(Error::new(ErrorKind::InvalidOperation, "none is not iterable"));
+    }
     if let Some(text) = of.as_str() {
         let characters: Vec<String> = text.chars().map(String::from).collect();
         budget.items(Some(characters.len()))?;
@@ -281,6 +299,17 @@ fn gone_through(budget: &Budget, of: Value) -> Made {
     Ok(Value::from(items))
 }
 
+/// `of[key]`. Python has no item at a number with a fraction part, even of 0, where minijinja takes 2.0 for 2; keys of
+/// objects are equal where numbers are.
+fn item(of: &Value, key: &Value) -> Made {
+    let key = match key.kind() {
+        ValueKind::Bool if of.kind() != ValueKind::Map => &Value::from(i64::from(key.is_true())),
+        ValueKind::Number if !key.is_integer() && of.kind() != ValueKind::Map => &Value::UNDEFINED,
+        _ => key,
+    };
+    of.get_item(key)
+}
+
 /// `a < b` and the like.
 fn compare(budget: &Budget, operator: &str, a: &Value, b: &Value) -> Result<bool, Error> {
     if operator == "in" {
@@ -292,8 +321,11 @@ fn compare(budget: &Budget, operator: &str, a: &Value, b: &Value) -> Result<bool
     }
     compared(budget, a, b)?;
     match operator {
-        "==" => Ok(a == b),
-        "!=" => Ok(a != b),
+        // A range is no list with the same numbers.
+        "==" | "!=" => {
+            let equal = Range::of(a).is_some() == Range::of(b).is_some() && a == b;
+            Ok(equal == (operator == "=="))
+        }
         _ => jinja::ordered(operator, a, b),
     }
 }
@@ -333,6 +365,7 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
         .add_function("a<b<c", move |a: &Value, b: &Value, operator: &str| compare_in_chain(&own, a, b, operator));
     let own = budget.clone();
     environment.add_function("for", move |of: Value| gone_through(&own, of));
+    environment.add_function("[]", item);
     let own = budget.clone();
     environment.add_function("[:]", move |of: &Value, start: &Value, stop: &Value, step: &Value| {
         slice(&own, of, [start, stop, step])

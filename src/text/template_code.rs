@@ -78,9 +78,9 @@ fn arguments(code: &Instructions<'_>, start: u32, declared: usize) -> Vec<std::o
 /// The template's code with what is called in place of operators. Jumps lead to where what they led to went.
 pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
     use Instruction::{
-        Add, BuildMacro, CallFunction, CallMethod, CompareAndPreserve, Emit, EmitRaw, Eq, Gt, Gte, In, Iterate, Jump,
-        JumpIfFalse, JumpIfFalseOrPop, JumpIfTrueOrPop, LoadConst, Lookup, Lt, Lte, Mul, Ne, PushLoop, Rem, SetAttr,
-        Slice, StoreLocal, StringConcat, Swap, UnpackList,
+        Add, BuildMacro, CallFunction, CallMethod, CompareAndPreserve, Emit, EmitRaw, Eq, GetItem, Gt, Gte, In,
+        Iterate, Jump, JumpIfFalse, JumpIfFalseOrPop, JumpIfTrueOrPop, LoadConst, Lookup, Lt, Lte, Mul, Ne, PushLoop,
+        Rem, SetAttr, Slice, StoreLocal, StringConcat, Swap, UnpackList,
     };
     let call = |name, operands| CallFunction(name, Some(operands));
     let macros = macros(old);
@@ -102,6 +102,10 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
         Rem => vec![call("%", 2)],
         StringConcat => vec![call("~", 2)],
         Slice => vec![call("[:]", 4)],
+        GetItem => match at.checked_sub(1).and_then(|before| old.get(before)) {
+            Some(LoadConst(key)) if key.as_str().is_some() || key.is_integer() => vec![instruction.clone()],
+            _ => vec![call("[]", 2)],
+        },
         Eq => vec![call("==", 2)],
         Ne => vec![call("!=", 2)],
         In => vec![call("in", 2)],

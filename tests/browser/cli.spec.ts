@@ -220,6 +220,15 @@ test('both embed and judge texts alike, from lines, from JSON and from the comma
       expect(outcome.code).toBe(2);
     }
   }
+  // The model in the box, which `generate` takes, does neither.
+  for (const [script, what] of [
+    [[], 'embeds'],
+    [['rerank'], 'judges'],
+  ] as [string[], string][])
+    expect(await browser(script, '--text', 'x')).toMatchObject({
+      code: 2,
+      stderr: `error[BAD_OPTION]: give --model: a model that ${what}\n`,
+    });
 });
 
 test('a profile of the decode step follows the answer', async () => {

@@ -471,6 +471,24 @@ fn what_minijinja_does_otherwise_is_as_in_jinja() {
             "[[1], [2], [3], [], []][[1, 2, 3]]",
         ),
         ("{% autoescape false %}{{ '<' }}{% endautoescape %}", "<"),
+        // Ranges.
+        ("{{ range(3) }} {{ range(1, 4) ~ '' }} {{ [range(5, 0, -2)] }}", "range(0, 3) range(1, 4) [range(5, 0, -2)]"),
+        ("{{ range(3) | list }}{{ range(5, 0, -2) | list }}{{ range(0) | list }}", "[0, 1, 2][5, 3, 1][]"),
+        ("{{ range(9)[1:7:2] }}{{ range(9)[::-1] | list | length }}{{ range(4)[-1] }}", "range(1, 7, 2)93"),
+        ("{{ range(2) == [0, 1] }}{{ range(2) == range(0, 2) }}{{ 1 in range(2) }}", "FalseTrueTrue"),
+        ("{% for n in range(2, 0, -1) %}{{ n }}{{ loop.last }} {% endfor %}{{ range(3) | length }}", "2False 1True 3"),
+        // Items.
+        ("[{{ [1, 2, 3][2.0] }}{{ 'abc'[1.0] }}] {{ {2: 'a'}[2.0] }}{{ [1, 2][true] }}{{ [1, 2][1] }}", "[] a22"),
+        ("[{% set i = 1.0 %}{{ [1, 2][i] }}{{ [1, 2][1 if i else 0.5] }}]", "[2]"),
+        // `format`.
+        (
+            "{{ '{!r} {0!r}'[:4].format('a') }} {{ '{0!r:>5}|{x!s}|{1!a}'.format('a', 'é', x=none) }}",
+            "'a'   'a'|None|'\\xe9'",
+        ),
+        ("{{ '{} {} {}'.format(['a', none], {'b': true}, range(2)) }}", "['a', None] {'b': True} range(0, 2)"),
+        ("{{ '{0[a][1]}{{}}{1.x}'.format({'a': [1, 'z']}, {'x': ['q']}) }}", "z{}['q']"),
+        // What is not defined has no items.
+        ("{% for x in nothing %}x{% else %}empty{% endfor %}", "empty"),
     ];
     for (text, expected) in cases {
         assert_eq!(outcome(render(text)), expected, "{text}");
@@ -504,6 +522,16 @@ fn what_is_not_supported_is_refused_by_name() {
         ("{{ messages[0].get('x', default=1) }}", "default"),
         ("{% macro f(a) %}{{ a }}{{ varargs }}{% endmacro %}{{ f(1, a=2) }}", "'a'"),
         ("{% set x = 1 %}{{ x < 'a' < 3 }}", "<"),
+        ("{% for x in none %}{% endfor %}", "none is not iterable"),
+        ("{% for x in {'a': none}.a if x %}{% endfor %}", "none is not iterable"),
+        ("{{ range(2) + [1] }}", "range"),
+        ("{{ range(2.0) }}", "range"),
+        ("{{ range(1, 2, 0) }}", "step"),
+        ("{{ range(100001) }}", "too many"),
+        ("{{ '{:>5}'.format([1]) }}", "'>5'"),
+        ("{{ '{!x}'.format(1) }}", "'x'"),
+        ("{{ '{}{0}'.format(1) }}", "numbered"),
+        ("{{ '{} {}'.format(1) }}", "'{}'"),
     ] {
         let error = render(text).err().unwrap_or_else(|| panic!("{text}"));
         assert!(error.code() == "TEMPLATE" && error.message().contains(word), "{text}: {error}");
