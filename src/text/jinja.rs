@@ -1,14 +1,15 @@
 //! What Jinja has and minijinja has otherwise or not at all: parameters of filters and tests by name and by position,
 //! further filters, `cycler`, `joiner`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, Tuple, ValueKind, ValueOrKwargs, from_args};
+use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value, tests};
 
-use super::methods::{line, padded};
+use super::jinja_objects::{Cycler, Group, Joiner, Macro, Missing};
+use super::methods::{Method, capitalized, is_namespace, is_space, is_word, line, padded, titled_words};
 use super::python::{as_safe_as, escape, to_string};
+use super::range::no_list;
 use super::template_budget::Budget;
 
 /// How minijinja takes what a filter is given beside its value.
@@ -65,7 +66,7 @@ const FILTERS: &[(&str, &[&str], Takes)] = &[
     ("xmlattr", &["autospace"], Positions),
 ];
 
-fn wrong(message: String) -> Error {
+pub(super) fn wrong(message: String) -> Error {
     Error::new(ErrorKind::InvalidOperation, message)
 }
 
@@ -118,12 +119,9 @@ pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
         ("truncate", truncate),
         ("xmlattr", attributes),
         ("wordcount", |value, _| {
-            Ok(Value::from(
-                to_string(value)
-                    .split(|c: char| !(c.is_alphanumeric() || c == '_'))
-                    .filter(|word| !word.is_empty())
-                    .count(),
-            ))
+            let text = to_string(value);
+            let in_word = text.chars().map(|c| Ok(c == '_' || is_word(c)?)).collect::<Result<Vec<_>, Error>>()?;
+            Ok(Value::from(in_word.split(|is| !is).filter(|word| !word.is_empty()).count()))
         }),
     ] {
         let budget = budget.clone();
@@ -138,7 +136,6 @@ pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
         own.walk(&value, true)?;
         urlencode(&value)
     });
-    environment.add_filter("map", map);
     for name in ["e", "escape", "forceescape"] {
         environment.add_filter(name, move |value: &Value| {
             if value.is_safe() && name != "forceescape" {
@@ -162,7 +159,10 @@ pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
         }
         of.call_method(state, "cycle", &items)
     });
-    environment.add_function("macro", |inner: Value| Value::from_object(OpenMacro(inner)));
+    for (name, open) in [("macro", true), ("closed macro", false)] {
+        environment.add_function(name, move |inner: Value| Value::from_object(Macro { inner, open }));
+    }
+    environment.add_function("missing", |value: &Value| value.downcast_object_ref::<Missing>().is_some());
     environment.add_function("namespace", |state: &mut State, of: Option<Value>, named: Kwargs| {
         let all = minijinja::functions::dict(of.map(of_pairs).transpose()?, named)?;
         Value::from_function(minijinja::functions::namespace).call(state, &[all])
@@ -181,11 +181,29 @@ pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
         }))
     });
     for (name, parameter, test) in [
-        ("sameas", "other", Value::from_function(tests::is_sameas)),
+        (
+            "sameas",
+            "other",
+            Value::from_function(|a: &Value, b: &Value| -> Result<bool, Error> {
+                let same = tests::is_sameas(a, b);
+                let small = a.is_integer() && a.as_i64().is_some_and(|number| (-5..=256).contains(&number));
+                // In Python equal ones are the same or not by where they come from.
+                if same && !small && matches!(a.kind(), ValueKind::Number | ValueKind::String) {
+                    return Err(wrong(format!("sameas is not for a {}", a.kind())));
+                }
+                Ok(same)
+            }),
+        ),
         (
             "divisibleby",
             "num",
-            Value::from_function(|a: &Value, b: &Value| numbers("%", a, b).map(|()| tests::is_divisibleby(a, b))),
+            Value::from_function(|a: &Value, b: &Value| -> Result<bool, Error> {
+                numbers("%", a, b)?;
+                if f64::try_from(whole(b))? == 0.0 {
+                    return Err(wrong("divisibleby: 0 divides nothing".to_owned()));
+                }
+                Ok(tests::is_divisibleby(a, b))
+            }),
         ),
         (
             "in",
@@ -244,7 +262,7 @@ fn is_number(value: &Value) -> bool {
 }
 
 /// True and false as numbers; others as they are.
-fn whole(value: &Value) -> Value {
+pub(super) fn whole(value: &Value) -> Value {
     if value.kind() == ValueKind::Bool { Value::from(i64::from(value.is_true())) } else { value.clone() }
 }
 
@@ -268,7 +286,14 @@ pub(super) fn may_be_in(a: &Value, b: &Value) -> Result<(), Error> {
             | ValueKind::Undefined
             | ValueKind::Plain
     );
-    if texts && holds { Ok(()) } else { Err(wrong(format!("a {} cannot be in a {}", a.kind(), b.kind()))) }
+    // Keys of objects are what has a hash.
+    let hashed = b.kind() != ValueKind::Map || !has_no_hash(a);
+    if texts && holds && hashed { Ok(()) } else { Err(wrong(format!("a {} cannot be in a {}", a.kind(), b.kind()))) }
+}
+
+fn has_no_hash(value: &Value) -> bool {
+    let is_list = matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) && no_list(value).is_none();
+    value.kind() == ValueKind::Map || is_list && !value.is_tuple()
 }
 
 /// `a < b` and the like, of what Python orders: numbers, texts, and lists of these.
@@ -308,8 +333,32 @@ fn compared(a: &Value, b: &Value) -> Option<Option<std::cmp::Ordering>> {
     Some(Some(a.len().cmp(&b.len())))
 }
 
+/// Refuses capital letters that minijinja does not take for their small ones where these are to be the same.
+fn comparable(name: &str, args: &[Value], keys: &[Value]) -> Result<(), Error> {
+    let sensitive = args.last().filter(|last| last.is_kwargs()).and_then(|named| named.get_attr("case_sensitive").ok());
+    let is_other = |c: char| !c.is_ascii() && !c.to_lowercase().eq([c]);
+    if !sensitive.is_some_and(|value| value.is_true())
+        && keys.iter().filter_map(Value::as_str).any(|key| key.contains(is_other))
+    {
+        return Err(wrong(format!("{name}: capital letters beyond A to Z, without case_sensitive")));
+    }
+    Ok(())
+}
+
+fn all_ordered(keys: &[Value]) -> Result<(), Error> {
+    keys.windows(2).try_for_each(|pair| ordered("<", &pair[0], &pair[1]).map(drop))
+}
+
+/// What a path leads to in each of some values.
+fn attributes_of(state: &mut State, of: &[Value], path: Value, default: Option<Value>) -> Result<Vec<Value>, Error> {
+    let default = default.map(|value| ("default".to_owned(), value));
+    let named: Kwargs = [("attribute".to_owned(), path)].into_iter().chain(default).collect();
+    let found = Value::from_function(minijinja::filters::map).call(state, &[Value::from(of), named.into()])?;
+    Ok(found.try_iter()?.collect())
+}
+
 /// What Jinja refuses of what is given to a filter, and minijinja takes.
-pub(super) fn check(name: &str, args: &[Value]) -> Result<(), Error> {
+pub(super) fn check(state: &mut State, name: &str, args: &[Value]) -> Result<(), Error> {
     let of = &args[0];
     match name {
         "batch" | "slice" | "list" | "sort" | "unique" | "sum" | "join" | "first" | "last" | "reverse" | "groupby"
@@ -318,39 +367,85 @@ pub(super) fn check(name: &str, args: &[Value]) -> Result<(), Error> {
         {
             Err(wrong(format!("{name}: a {} has no items", of.kind())))
         }
-        "dictsort"
-            if args
-                .last()
-                .and_then(|named| named.get_attr("by").ok())
-                .is_some_and(|by| by.as_str() == Some("value")) =>
-        {
-            let values = of.try_iter()?.map(|key| of.get_item(&key)).collect::<Result<Vec<_>, _>>()?;
-            values.windows(2).try_for_each(|pair| ordered("<", &pair[0], &pair[1]).map(drop))
+        "dictsort" if of.kind() == ValueKind::Map => {
+            let by = args.last().and_then(|named| named.get_attr("by").ok());
+            let by = by.filter(|by| !by.is_undefined());
+            let by_value = by.as_ref().is_some_and(|by| by.as_str() == Some("value"));
+            if by.is_some_and(|by| !matches!(by.as_str(), Some("key" | "value"))) {
+                return Err(wrong("dictsort: by should be 'key' or 'value'".to_owned()));
+            }
+            let key = |key: Value| if by_value { of.get_item(&key) } else { Ok(key) };
+            let keys = of.try_iter()?.map(key).collect::<Result<Vec<_>, _>>()?;
+            comparable(name, args, &keys)?;
+            all_ordered(&keys)
         }
         "unique"
             if !args.last().is_some_and(|named| {
                 named.is_kwargs() && named.get_attr("attribute").is_ok_and(|name| !name.is_undefined())
             }) =>
         {
-            let whole = of.try_iter()?.find(|item| {
-                matches!(item.kind(), ValueKind::Map) || item.kind() == ValueKind::Seq && !item.is_tuple()
-            });
+            let is_bool = |item: &Value| item.kind() == ValueKind::Bool;
+            let mixed = of.try_iter()?.any(|item| is_bool(&item))
+                && of.try_iter()?.any(|item| item.kind() == ValueKind::Number);
+            let whole = of.try_iter()?.find(|item| has_no_hash(item) || mixed && is_bool(item));
+            comparable(name, args, &of.try_iter()?.collect::<Vec<_>>())?;
             whole.map_or(Ok(()), |item| Err(wrong(format!("unique: a {} is not told apart", item.kind()))))
         }
+        "attr" if args.get(1).is_none_or(|name| name.as_str().is_none()) => {
+            Err(wrong("attr: the name of an attribute should be a text".to_owned()))
+        }
+        "sum" if args.get(2).is_some_and(|start| start.as_str().is_some()) => {
+            Err(wrong("sum: texts are joined by join".to_owned()))
+        }
+        "trim" if args.get(1).is_some_and(|chars| !chars.is_none() && chars.as_str().is_none()) => {
+            Err(wrong("trim: the characters should be a text".to_owned()))
+        }
+        "replace" if args.get(3).is_some_and(|count| !count.is_none() && !whole(count).is_integer()) => {
+            Err(wrong("replace: the count should be a whole number".to_owned()))
+        }
+        "round"
+            if args.get(2).is_some_and(|method| {
+                !method.as_str().is_some_and(|method| matches!(method, "common" | "ceil" | "floor"))
+            }) =>
+        {
+            Err(wrong("round: the method should be common, ceil or floor".to_owned()))
+        }
         "indent" if of.as_str().is_none() => Err(wrong(format!("indent: a {} has no lines", of.kind()))),
-        "sort" | "min" | "max" => {
-            let named = args
-                .last()
-                .filter(|last| last.is_kwargs())
-                .and_then(|named| named.get_attr("attribute").ok())
-                .filter(|name| !name.is_undefined() && !name.is_none());
-            let key = |item: Value| named.as_ref().map_or_else(|| Ok(item.clone()), |name| item.get_item(name));
-            let keys = of.try_iter()?.map(key).collect::<Result<Vec<_>, _>>()?;
-            // Several attributes are compared one after the other; a path is followed later.
-            if named.as_ref().and_then(Value::as_str).is_some_and(|name| name.contains([',', '.'])) {
-                return Ok(());
+        "sort" | "min" | "max" | "sum" | "unique" | "groupby" => {
+            let reverse = args.last().and_then(|named| named.get_attr("reverse").ok());
+            if reverse.is_some_and(|reverse| reverse.is_none()) {
+                return Err(wrong(format!("{name}: reverse should be true or false")));
             }
-            keys.windows(2).try_for_each(|pair| ordered("<", &pair[0], &pair[1]).map(drop))
+            let is_compared = matches!(name, "sort" | "min" | "max");
+            let named = match name {
+                "sum" => args.get(1).cloned(),
+                _ => args.last().filter(|last| last.is_kwargs()).and_then(|named| named.get_attr("attribute").ok()),
+            };
+            let items: Vec<Value> = of.try_iter()?.collect();
+            let Some(named) = named.filter(|name| !name.is_undefined() && !name.is_none()) else {
+                if is_compared {
+                    comparable(name, args, &items)?;
+                    all_ordered(&items)?;
+                }
+                return Ok(());
+            };
+            let Some(paths) = named.as_str() else {
+                return all_ordered(&items.iter().map(|item| item.get_item(&named)).collect::<Result<Vec<_>, _>>()?);
+            };
+            // Several attributes are compared one after the other.
+            for path in paths.split(',') {
+                let keys = attributes_of(state, &items, path.into(), None)?;
+                if name != "sum" {
+                    comparable(name, args, &keys)?;
+                }
+                if keys.iter().any(Value::is_undefined) && (is_compared && keys.len() > 1 || name == "sum") {
+                    return Err(wrong(format!("{name}: an item has no '{path}'")));
+                }
+                if path == paths && is_compared {
+                    all_ordered(&keys)?;
+                }
+            }
+            Ok(())
         }
         _ => Ok(()),
     }
@@ -366,10 +461,21 @@ pub(super) fn instead(name: &str, args: &[Value]) -> Option<Value> {
         {
             Some(Value::from(Vec::<Value>::new()))
         }
-        "abs" if of.kind() == ValueKind::Bool => Some(whole(of)),
-        "round" => {
-            rounded(&[&[whole(of)], &args[1..]].concat()).or_else(|| (of.kind() == ValueKind::Bool).then(|| whole(of)))
+        // An object has methods and no other attributes.
+        "attr" if of.kind() == ValueKind::Map => {
+            let name = args.get(1).and_then(Value::as_str)?;
+            if is_namespace(of) {
+                return None;
+            }
+            Some(Method::of(of, name).unwrap_or_default())
         }
+        "capitalize" => of.as_str().map(capitalized),
+        "title" => of.as_str().map(titled_words),
+        "trim" if args.get(1).is_none_or(|chars| chars.is_none() || chars.is_undefined()) => {
+            of.as_str().map(|text| Value::from(text.trim_matches(is_space)))
+        }
+        "abs" if of.kind() == ValueKind::Bool => Some(whole(of)),
+        "round" => rounded(args),
         "last" if of.kind() == ValueKind::Map => of.try_iter().ok()?.last(),
         "reverse" if of.kind() == ValueKind::Map => {
             let mut keys: Vec<Value> = of.try_iter().ok()?.collect();
@@ -387,6 +493,21 @@ fn rounded(args: &[Value]) -> Option<Value> {
     let factor = 10f64.powi(args.get(1).and_then(Value::as_i64).unwrap_or(0) as i32);
     let scaled = value as f64 * factor;
     Some(Value::from(if method == "ceil" { scaled.ceil() } else { scaled.floor() } / factor))
+}
+
+/// The groups that minijinja made, each with what groups its first item.
+pub(super) fn groups(state: &mut State, made: &Value, args: &[Value]) -> Result<Value, Error> {
+    let given = |name: &str| args.last()?.get_attr(name).ok().filter(|value| !value.is_undefined() && !value.is_none());
+    let (path, default) = (given("attribute").unwrap_or_default(), given("default"));
+    let mut groups = Vec::new();
+    for group in made.try_iter()? {
+        let list: Vec<Value> = group.get_item_by_index(1)?.try_iter()?.collect();
+        let by = attributes_of(state, &list, path.clone(), default.clone())?;
+        let grouper = by.first().filter(|_| !by.iter().any(Value::is_undefined));
+        let grouper = grouper.ok_or_else(|| wrong(format!("groupby: an item has no '{path}'")))?.clone();
+        groups.push(Value::from_object(Group { grouper, list: Value::from(list) }));
+    }
+    Ok(Value::from(groups))
 }
 
 fn center(value: &Value, args: &[Value]) -> Result<Value, Error> {
@@ -409,7 +530,11 @@ fn truncate(value: &Value, args: &[Value]) -> Result<Value, Error> {
             .ok_or_else(|| wrong("truncate: length and leeway should be whole numbers from 0 on".to_owned())),
     };
     let (length, leeway) = (number(0, 255)?, number(3, 5)?);
-    let end = given(2).map_or("...".to_owned(), to_string);
+    let end = match given(2).map(|end| end.as_str()) {
+        None => "...",
+        Some(Some(end)) => end,
+        Some(None) => return Err(wrong("truncate: the end should be a text".to_owned())),
+    };
     let room = length
         .checked_sub(end.chars().count())
         .ok_or_else(|| wrong(format!("truncate: expected length >= {}, got {length}", end.chars().count())))?;
@@ -461,7 +586,9 @@ fn file_size(value: &Value, args: &[Value]) -> Result<Value, Error> {
         Some(text) => text.trim().parse().ok(),
         None => f64::try_from(whole(value)).ok(),
     };
-    let bytes: f64 = number.ok_or_else(|| wrong(format!("filesizeformat: a {} is no number", value.kind())))?;
+    let bytes: f64 = number
+        .filter(|number: &f64| !number.is_nan())
+        .ok_or_else(|| wrong(format!("filesizeformat: a {} is no number", value.kind())))?;
     let binary = args.first().is_some_and(Value::is_true);
     let (base, unit) = if binary { (1024.0, "iB") } else { (1000.0, "B") };
     if bytes == 1.0 {
@@ -544,98 +671,15 @@ pub(super) fn map(state: &mut State, value: Value, args: Rest<ValueOrKwargs>) ->
             let apply = |item: Value| state.apply_filter(name, &[&[item], &args[1..]].concat());
             Ok(Value::from(value.try_iter()?.map(apply).collect::<Result<Vec<_>, _>>()?))
         }
-        None => Value::from_function(minijinja::filters::map).call(state, &[&[value], &args[..]].concat()),
-    }
-}
-
-/// A macro that reads `varargs` or `kwargs`, which its code has as two more arguments.
-#[derive(Debug)]
-struct OpenMacro(Value);
-
-impl Object for OpenMacro {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Plain
-    }
-
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        self.0.get_item(key).ok()
-    }
-
-    fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
-        let mut names: Vec<Value> = self.0.get_attr("arguments")?.try_iter()?.collect();
-        names.truncate(names.len().saturating_sub(2));
-        let (mut given, named) = match args.split_last() {
-            Some((last, args)) if last.is_kwargs() => (args.to_vec(), Some(last)),
-            _ => (args.to_vec(), None),
-        };
-        let more = given.split_off(given.len().min(names.len()));
-        let count = given.len();
-        given.resize(names.len(), Value::UNDEFINED);
-        let (mut others, mut caller) = (Vec::new(), None);
-        for key in named.iter().flat_map(|named| named.try_iter()).flatten() {
-            let value = named.map_or(Ok(Value::UNDEFINED), |named| named.get_item(&key))?;
-            match names.iter().position(|name| *name == key) {
-                Some(at) if at < count => return Err(wrong(format!("the macro got two values for '{key}'"))),
-                Some(at) => given[at] = value,
-                None if key.as_str() == Some("caller") => caller = Some(("caller".to_owned(), value)),
-                None => others.push((key, value)),
+        None => {
+            // A default of none is none.
+            let named = args.last().filter(|last| last.is_kwargs());
+            let of = |name: &str| Some((name.to_owned(), named?.get_attr(name).ok().filter(|value| !value.is_none())?));
+            let mut args = args.clone();
+            if of("default").is_none() && named.and_then(Value::len) == Some(2) {
+                args = vec![["attribute"].into_iter().filter_map(of).collect::<Kwargs>().into()];
             }
+            Value::from_function(minijinja::filters::map).call(state, &[&[value], &args[..]].concat())
         }
-        given.extend([Value::from_object(Tuple::from(more)), Value::from_pairs(others)]);
-        if caller.is_some() {
-            given.push(caller.into_iter().collect::<Kwargs>().into());
-        }
-        self.0.call(state, &given)
-    }
-}
-
-/// `cycler('odd', 'even')`.
-#[derive(Debug)]
-struct Cycler {
-    items: Vec<Value>,
-    at: AtomicUsize,
-}
-
-impl Object for Cycler {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Plain
-    }
-
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        (key.as_str() == Some("current")).then(|| self.items[self.at.load(Ordering::Relaxed)].clone())
-    }
-
-    fn call_method(self: &Arc<Self>, _: &mut State<'_, '_>, method: &str, args: &[Value]) -> Result<Value, Error> {
-        let () = from_args(args)?;
-        match method {
-            "next" => {
-                let at = self.at.load(Ordering::Relaxed);
-                self.at.store((at + 1) % self.items.len(), Ordering::Relaxed);
-                Ok(self.items[at].clone())
-            }
-            "reset" => {
-                self.at.store(0, Ordering::Relaxed);
-                Ok(Value::from(()))
-            }
-            _ => Err(Error::from(ErrorKind::UnknownMethod)),
-        }
-    }
-}
-
-/// `joiner(', ')`: nothing when it is called first, then what it was given.
-#[derive(Debug)]
-struct Joiner {
-    between: Value,
-    used: AtomicBool,
-}
-
-impl Object for Joiner {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Plain
-    }
-
-    fn call(self: &Arc<Self>, _: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
-        let () = from_args(args)?;
-        Ok(if self.used.swap(true, Ordering::Relaxed) { self.between.clone() } else { Value::from("") })
     }
 }

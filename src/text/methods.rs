@@ -1,11 +1,14 @@
 //! Python's methods of strings that chat templates use and minijinja-contrib lacks.
 
-use minijinja::value::{Tuple, ValueKind, from_args};
+use std::sync::Arc;
+
+use minijinja::value::{Object, ObjectRepr, Tuple, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat;
 
 use super::jinja::{Takes, bound};
 use super::python::{printable, to_string};
+use super::range::{Once, UNPRINTED, View, no_list};
 
 /// Methods whose arguments have names, and one that has none but takes them by position.
 const NAMED: &[(&str, &[&str])] = &[
@@ -15,9 +18,121 @@ const NAMED: &[(&str, &[&str])] = &[
     ("splitlines", &["keepends"]),
 ];
 
+/// Methods of objects, of lists and of texts that Jinja's sandbox gives. An object's other methods change it: of these
+/// the sandbox gives nothing, whatever the object holds.
+const OF_OBJECTS: &[&str] = &["copy", "fromkeys", "get", "items", "keys", "values"];
+const CHANGING: &[&str] = &["clear", "pop", "popitem", "setdefault", "update"];
+const OF_LISTS: &[&str] = &["copy", "count", "index"];
+const OF_TEXTS: &[&str] = &[
+    "capitalize",
+    "casefold",
+    "center",
+    "count",
+    "encode",
+    "endswith",
+    "expandtabs",
+    "find",
+    "format",
+    "format_map",
+    "index",
+    "isalnum",
+    "isalpha",
+    "isascii",
+    "isdecimal",
+    "isdigit",
+    "isidentifier",
+    "islower",
+    "isnumeric",
+    "isprintable",
+    "isspace",
+    "istitle",
+    "isupper",
+    "join",
+    "ljust",
+    "lower",
+    "lstrip",
+    "maketrans",
+    "partition",
+    "removeprefix",
+    "removesuffix",
+    "replace",
+    "rfind",
+    "rindex",
+    "rjust",
+    "rpartition",
+    "rsplit",
+    "rstrip",
+    "split",
+    "splitlines",
+    "startswith",
+    "strip",
+    "swapcase",
+    "title",
+    "translate",
+    "upper",
+    "zfill",
+];
+
+/// Whether some value has a method of that name.
+pub(super) fn is_method(name: &str) -> bool {
+    [OF_OBJECTS, CHANGING, OF_LISTS, OF_TEXTS].iter().any(|names| names.contains(&name))
+}
+
+fn is_a(value: &Value, names: &[&str]) -> bool {
+    value.as_object().is_some_and(|object| names.iter().any(|name| object.type_name().ends_with(name)))
+}
+
+/// Whether a value is a loop or a macro, which minijinja has as objects with keys.
+pub(super) fn is_own(value: &Value) -> bool {
+    is_a(value, &["::Loop", "::Macro"])
+}
+
+pub(super) fn is_namespace(value: &Value) -> bool {
+    is_a(value, &["::Namespace"])
+}
+
+/// `value.method` that is not called at once.
+#[derive(Debug)]
+pub(super) struct Method {
+    of: Value,
+    name: String,
+}
+
+impl Method {
+    /// The method of that name, or what is not defined where Jinja's sandbox keeps it back; none where the value has
+    /// no such method.
+    pub fn of(of: &Value, name: &str) -> Option<Value> {
+        let names = match of.kind() {
+            ValueKind::Map if is_own(of) || is_namespace(of) => return None,
+            ValueKind::Map if CHANGING.contains(&name) => return Some(Value::UNDEFINED),
+            ValueKind::Map => OF_OBJECTS,
+            ValueKind::String => OF_TEXTS,
+            ValueKind::Seq | ValueKind::Iterable if no_list(of).is_none() => OF_LISTS,
+            _ => return None,
+        };
+        let has = names.contains(&name) && !(name == "copy" && of.is_tuple());
+        has.then(|| Value::from_object(Self { of: of.clone(), name: name.to_owned() }))
+    }
+}
+
+impl Object for Method {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
+        self.of.call_method(state, &self.name, args)
+    }
+
+    fn render(self: &Arc<Self>, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{UNPRINTED}method {}", self.name)
+    }
+}
+
 /// Calls `value.method(args)`, for methods that are not the template engine's own.
 pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     let mut args = args.to_vec();
+    args.iter_mut().for_each(Once::read);
     if args.last().is_some_and(Value::is_kwargs) && method != "format" {
         let known = NAMED.iter().find(|(known, _)| *known == method && value.as_str().is_some());
         let Some((_, names)) = known else {
@@ -39,7 +154,10 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
                 let at = value.try_iter()?.position(|item| item == *what);
                 at.map(Value::from).ok_or_else(|| failed("the value is not in the list"))
             }
-            (ValueKind::Seq | ValueKind::Map, "copy") => from_args(args).map(|()| value.clone()),
+            (ValueKind::Map, "keys" | "values" | "items") => {
+                pycompat::unknown_method_callback(state, value, method, args).map(|items| View::made(method, items))
+            }
+            (ValueKind::Seq | ValueKind::Map, "copy") if !value.is_tuple() => from_args(args).map(|()| value.clone()),
             _ => pycompat::unknown_method_callback(state, value, method, args),
         };
     };
@@ -118,22 +236,45 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
         }
         "title" => {
             let mut inside = false;
-            let title = text.chars().flat_map(|c| {
-                let begins = !std::mem::replace(&mut inside, c.is_alphabetic());
-                if begins { c.to_uppercase().collect::<Vec<_>>() } else { c.to_lowercase().collect() }
-            });
-            Ok(Value::from(title.collect::<String>()))
+            let cased = |c: char| c.is_uppercase() || c.is_lowercase() || matches!(c, 'ǅ' | 'ǈ' | 'ǋ' | 'ǲ');
+            Ok(recased(text, |c, lower| {
+                let begins = !std::mem::replace(&mut inside, cased(c));
+                if begins { titled(c) } else { lower.to_owned() }
+            }))
+        }
+        "capitalize" => from_args(args).map(|()| capitalized(text)),
+        "strip" | "lstrip" | "rstrip" if args.first().is_none_or(Value::is_none) => Ok(Value::from(match method {
+            "strip" => text.trim_matches(is_space),
+            "lstrip" => text.trim_start_matches(is_space),
+            _ => text.trim_end_matches(is_space),
+        })),
+        "isalpha" => from_args(args).and_then(|()| consists(text, is_letter)),
+        "isalnum" => from_args(args).and_then(|()| consists(text, is_word)),
+        "isdigit" if text.contains(|c: char| !c.is_ascii() && c.is_numeric()) => {
+            Err(failed("isdigit: digits other than 0 to 9 are not told apart"))
+        }
+        "casefold" if text.contains(folds_otherwise) => Err(failed("casefold is not for this script")),
+        "isspace" => from_args(args).map(|()| Value::from(!text.is_empty() && text.chars().all(is_space))),
+        "startswith" | "endswith" if args.first().is_some_and(|what| what.as_str().is_none() && !what.is_tuple()) => {
+            Err(failed(format!("{method} takes a text or a tuple of texts")))
         }
         "format" => {
             let (text, values) = format(text, args)?;
             pycompat::unknown_method_callback(state, &Value::from(text), method, &values)
         }
-        "casefold" => Ok(Value::from(text.to_lowercase())),
-        "swapcase" => {
-            let swap =
-                |c: char| if c.is_uppercase() { c.to_lowercase().to_string() } else { c.to_uppercase().to_string() };
-            Ok(Value::from(text.chars().map(swap).collect::<String>()))
+        "casefold" => {
+            let folded = text.chars().flat_map(char::to_lowercase).flat_map(|c| {
+                // Its capital letter is that of another.
+                let upper = if c == 'ı' { c.to_string() } else { c.to_uppercase().to_string() };
+                upper.chars().flat_map(char::to_lowercase).collect::<Vec<_>>()
+            });
+            Ok(Value::from(folded.collect::<String>()))
         }
+        "swapcase" => Ok(recased(text, |c, lower| match c {
+            c if c.is_uppercase() => lower.to_owned(),
+            c if c.is_lowercase() => c.to_uppercase().to_string(),
+            c => c.to_string(),
+        })),
         _ => pycompat::unknown_method_callback(state, value, method, args),
     }
 }
@@ -178,7 +319,7 @@ fn format(text: &str, args: &[Value]) -> Result<(String, Vec<Value>), Error> {
         let value = value.ok_or_else(|| failed(format!("format: nothing is given for '{{{field}}}'")))?;
         let value = within(value, path)?;
         let is_plain = matches!(value.kind(), ValueKind::String | ValueKind::Number | ValueKind::Bool);
-        values.push(match conversion {
+        let value = match conversion {
             None if is_plain => value,
             None if spec.is_empty() => Value::from(to_string(&value)),
             None => return Err(failed(format!("format: '{spec}' is not for a {}", value.kind()))),
@@ -186,11 +327,68 @@ fn format(text: &str, args: &[Value]) -> Result<(String, Vec<Value>), Error> {
             Some("r") => printable('r', value),
             Some("a") => printable('a', value),
             Some(other) => return Err(failed(format!("format: unknown conversion '{other}'"))),
-        });
-        out.push_str(&format!("{{{}:{spec}}}", values.len() - 1));
+        };
+        match value.as_str() {
+            Some(text) => {
+                values.push(Value::from(fitted(text, spec)?));
+                out.push_str(&format!("{{{}}}", values.len() - 1));
+            }
+            None => {
+                values.push(value);
+                out.push_str(&format!("{{{}:{spec}}}", values.len() - 1));
+            }
+        }
     }
     out.push_str(rest);
     Ok((out, values))
+}
+
+/// A text as `format` writes it by what stands behind the colon: `[[fill]align][0][width][.precision][s]`.
+fn fitted(text: &str, spec: &str) -> Result<String, Error> {
+    let refused = || failed(format!("format: '{spec}' is not for a text"));
+    let mut signs = spec.chars().peekable();
+    let (mut fill, mut align) = (' ', '<');
+    let is_align = |c: char| matches!(c, '<' | '>' | '^');
+    let mut two = spec.chars();
+    match (two.next(), two.next()) {
+        (Some(first), Some(second)) if is_align(second) => {
+            (fill, align) = (first, second);
+            signs = spec[first.len_utf8() + 1..].chars().peekable();
+        }
+        (Some(first), second) if is_align(first) => {
+            align = first;
+            signs.next();
+            fill = if second == Some('0') { '0' } else { ' ' };
+        }
+        (Some('0'), _) => fill = '0',
+        _ => (),
+    }
+    let mut number = || {
+        let digits: String = std::iter::from_fn(|| signs.next_if(char::is_ascii_digit)).collect();
+        let number = digits.parse::<usize>().ok();
+        (number, signs.next())
+    };
+    let (width, mut next) = number();
+    let mut precision = None;
+    if next == Some('.') {
+        (precision, next) = number();
+        precision = Some(precision.ok_or_else(refused)?);
+    }
+    if next == Some('s') {
+        next = number().1;
+    }
+    if next.is_some() {
+        return Err(refused());
+    }
+    let text: String = text.chars().take(precision.unwrap_or(usize::MAX)).collect();
+    let missing = width.unwrap_or(0).saturating_sub(text.chars().count());
+    let before = match align {
+        '<' => 0,
+        '^' => missing / 2,
+        _ => missing,
+    };
+    let pad = |count: usize| std::iter::repeat_n(fill, count).collect::<String>();
+    Ok([pad(before), text, pad(missing - before)].concat())
 }
 
 /// What a field's path, as `.name[key][0]`, leads to.
@@ -208,6 +406,80 @@ fn within(mut value: Value, mut path: &str) -> Result<Value, Error> {
         path = rest;
     }
     Ok(value)
+}
+
+/// Python's whitespace, which has four control characters more than Rust's.
+pub(super) fn is_space(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
+}
+
+/// Cherokee, Georgian capitals, Greek with a iota below: their folded forms are not those of small letters.
+fn folds_otherwise(c: char) -> bool {
+    matches!(c, '\u{13A0}'..='\u{13FF}' | '\u{1C80}'..='\u{1CBF}' | '\u{1F80}'..='\u{1FFF}' | '\u{AB70}'..='\u{ABBF}')
+}
+
+/// Whether a character is a letter. Rust takes some marks and numbers for letters, so scripts with such are refused.
+fn is_letter(c: char) -> Result<bool, Error> {
+    let known = matches!(c, '\0'..='\u{344}' | '\u{370}'..='\u{52F}' | '\u{1E00}'..='\u{1FFF}')
+        || matches!(c, '\u{3041}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}');
+    if c.is_alphabetic() && !known {
+        return Err(failed(format!("whether '{c}' is a letter is not known")));
+    }
+    Ok(c.is_alphabetic())
+}
+
+/// Whether a character is a letter or a number.
+pub(super) fn is_word(c: char) -> Result<bool, Error> {
+    Ok(c.is_numeric() || is_letter(c)?)
+}
+
+fn consists(text: &str, of: fn(char) -> Result<bool, Error>) -> Result<Value, Error> {
+    let all = text.chars().map(of).collect::<Result<Vec<_>, _>>()?;
+    Ok(Value::from(!all.is_empty() && !all.contains(&false)))
+}
+
+/// The filter `title`, which has other words than the method.
+pub(super) fn titled_words(text: &str) -> Value {
+    let words = text.split_inclusive(|c| is_space(c) || matches!(c, '-' | '(' | '{' | '[' | '<'));
+    let of = |word: &str| {
+        let mut rest = word.chars();
+        let first = rest.next().map_or_else(String::new, |c| c.to_uppercase().collect());
+        first + &rest.as_str().to_lowercase()
+    };
+    Value::from(words.map(of).collect::<String>())
+}
+
+/// A character as the first one of a title.
+fn titled(c: char) -> String {
+    match c {
+        'Ǆ' | 'ǅ' | 'ǆ' => "ǅ".to_owned(),
+        'Ǉ' | 'ǈ' | 'ǉ' => "ǈ".to_owned(),
+        'Ǌ' | 'ǋ' | 'ǌ' => "ǋ".to_owned(),
+        'Ǳ' | 'ǲ' | 'ǳ' => "ǲ".to_owned(),
+        'ŉ' => "ʼN".to_owned(),
+        // Georgian titles have no capitals.
+        '\u{10D0}'..='\u{10FF}' => c.to_string(),
+        _ => {
+            let mut upper = c.to_uppercase();
+            upper.next().into_iter().chain(upper.flat_map(char::to_lowercase)).collect()
+        }
+    }
+}
+
+/// What is made of each character and of its small letter, which is another for a sigma at the end of a word.
+fn recased(text: &str, mut make: impl FnMut(char, &str) -> String) -> Value {
+    let (lower, mut at) = (text.to_lowercase(), 0);
+    let each = text.chars().map(|c| {
+        let start = at;
+        at += c.to_lowercase().map(char::len_utf8).sum::<usize>();
+        make(c, &lower[start..at])
+    });
+    Value::from(each.collect::<String>())
+}
+
+pub(super) fn capitalized(text: &str) -> Value {
+    let mut first = true;
+    recased(text, |c, lower| if std::mem::take(&mut first) { titled(c) } else { lower.to_owned() })
 }
 
 fn tuple(parts: [&str; 3]) -> Value {
@@ -246,16 +518,20 @@ fn split(text: &str, separator: Option<&str>, count: Option<i64>, behind: bool) 
         Some(separator) if behind => text.rsplitn(limit.saturating_add(1), separator).collect(),
         Some(separator) => text.splitn(limit.saturating_add(1), separator).collect(),
         None => {
-            let trim = |text| if behind { str::trim_end(text) } else { str::trim_start(text) };
+            fn trimmed(text: &str, behind: bool) -> &str {
+                if behind { text.trim_end_matches(is_space) } else { text.trim_start_matches(is_space) }
+            }
+            let trim = |text| trimmed(text, behind);
             let (mut parts, mut rest) = (Vec::new(), trim(text));
             while !rest.is_empty() {
-                let at = if behind { rest.rfind(char::is_whitespace) } else { rest.find(char::is_whitespace) };
+                let at = if behind { rest.rfind(is_space) } else { rest.find(is_space) };
                 let Some(at) = at.filter(|_| parts.len() < limit) else {
                     parts.push(rest);
                     break;
                 };
                 let (before, after) = rest.split_at(at);
-                let (word, others) = if behind { (after.trim_start(), before) } else { (before, after) };
+                let (word, others) =
+                    if behind { (after.trim_start_matches(is_space), before) } else { (before, after) };
                 parts.push(word);
                 rest = trim(others);
             }

@@ -14,6 +14,7 @@ mod guard;
 mod hf;
 mod hf_outline;
 mod jinja;
+mod jinja_objects;
 mod methods;
 pub mod pictures;
 mod pieces;

@@ -4,10 +4,13 @@
 use std::fmt::{self, Write};
 
 use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, State, Value, filters};
+use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
 
 use super::guard::is_mark;
-use super::range::Range;
+use super::jinja::whole;
+use super::jinja_objects::Group;
+use super::methods::is_space;
+use super::range::{UNPRINTED, no_list};
 use super::tojson::python_float;
 
 /// `str(value)`.
@@ -24,8 +27,14 @@ fn represent(out: &mut impl Write, value: &Value) -> fmt::Result {
     match value.kind() {
         ValueKind::Undefined => out.write_str("Undefined"),
         ValueKind::Number if !value.is_integer() => float(out, value),
+        ValueKind::String if value.is_safe() => {
+            out.write_str("Markup(")?;
+            quoted(out, value.as_str().unwrap_or_default())?;
+            out.write_char(')')
+        }
         ValueKind::String => quoted(out, value.as_str().unwrap_or_default()),
-        ValueKind::Iterable if Range::of(value).is_some() => write!(out, "{value}"),
+        ValueKind::Seq if value.downcast_object_ref::<Group>().is_some() => write!(out, "{value}"),
+        ValueKind::Iterable if no_list(value).is_some() => write!(out, "{value}"),
         ValueKind::Seq | ValueKind::Iterable => {
             let (open, close) = if value.is_tuple() { ('(', ")") } else { ('[', "]") };
             out.write_char(open)?;
@@ -38,6 +47,7 @@ fn represent(out: &mut impl Write, value: &Value) -> fmt::Result {
             out.write_str(if value.is_tuple() && count == 1 { "," } else { "" })?;
             out.write_str(close)
         }
+        ValueKind::Map if super::methods::is_own(value) => write!(out, "{UNPRINTED}object"),
         ValueKind::Map => {
             out.write_char('{')?;
             for (n, key) in value.try_iter().map_err(|_| fmt::Error)?.enumerate() {
@@ -80,7 +90,7 @@ fn quoted(out: &mut impl Write, text: &str) -> fmt::Result {
             '\t' => out.write_str("\\t")?,
             '\\' => out.write_str("\\\\")?,
             c if c == quote => write!(out, "\\{c}")?,
-            c if is_printable(c) => out.write_char(c)?,
+            c if c == UNPRINTED || is_printable(c) => out.write_char(c)?,
             c => out.write_str(&code(c))?,
         }
     }
@@ -151,12 +161,14 @@ pub(super) fn format(state: &mut State, text: &Value, values: &Value) -> Result<
     } else {
         args.push(values.clone());
     }
-    format_all(state, &args)
+    // What has items may be left over.
+    let holds = !values.is_tuple() && matches!(values.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::Iterable);
+    format_all(state, &args, holds)
 }
 
 /// The filter `format`. What minijinja has not is put in the place of values: `%r` and `%a`, values that are neither
 /// text nor number, whole parts of numbers.
-pub(super) fn format_all(state: &mut State, args: &[Value]) -> Result<Value, Error> {
+pub(super) fn format_all(state: &mut State, args: &[Value], may_be_left: bool) -> Result<Value, Error> {
     let (text, given) = (args[0].as_str().map_or_else(|| to_string(&args[0]), str::to_owned), &args[1..]);
     let named = given.last().filter(|last| last.is_kwargs());
     let mut places = given.iter().filter(|value| !value.is_kwargs());
@@ -184,7 +196,10 @@ pub(super) fn format_all(state: &mut State, args: &[Value]) -> Result<Value, Err
             };
             let mut value = printable(kind, value);
             // minijinja pads by bytes.
-            if let Some(text) = value.as_str().filter(|text| !text.is_ascii() && stars == 0) {
+            if let Some(text) = value.as_str().filter(|text| !text.is_ascii()) {
+                if stars > 0 {
+                    return Err(Error::new(ErrorKind::InvalidOperation, "format: a width is given for a text"));
+                }
                 value = Value::from(fitted(&flags[..spec], text));
                 plain = true;
             }
@@ -206,12 +221,8 @@ pub(super) fn format_all(state: &mut State, args: &[Value]) -> Result<Value, Err
         rest = &flags[spec + kind.len_utf8()..];
     }
     out.push_str(rest);
-    // An object may name more than is asked for.
-    if places.any(|value| value.kind() != ValueKind::Map) {
-        return Err(Error::new(
-            minijinja::ErrorKind::InvalidOperation,
-            "not all arguments converted during string formatting",
-        ));
+    if places.next().is_some() && !may_be_left {
+        return Err(Error::new(ErrorKind::InvalidOperation, "not all arguments converted during string formatting"));
     }
     let out = if args[0].is_safe() { Value::from_safe_string(out) } else { Value::from(out) };
     let mut all = vec![out];
@@ -262,29 +273,80 @@ pub(super) fn to_string(value: &Value) -> String {
 
 /// The filters `int` and `float`: what is no number is the default.
 pub(super) fn add_numbers(environment: &mut Environment<'_>) {
-    let filters = [("int", Value::from_function(filters::int)), ("float", Value::from_function(filters::float))];
-    for (name, filter) in filters {
-        environment.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| -> Result<Value, Error> {
-            let mut args = super::jinja::bind(name, args.into_values())?;
-            let text = args.first().and_then(Value::as_str).map(|text| text.trim().replace('_', ""));
-            if let Some(text) = &text {
-                args[0] = Value::from(text.as_str());
+    for name in ["int", "float"] {
+        environment.add_filter(name, move |args: Rest<ValueOrKwargs>| -> Result<Value, Error> {
+            let args = super::jinja::bind(name, args.into_values())?;
+            let (of, given) = (&args[0], |n: usize| args.get(n).filter(|value| !value.is_undefined()));
+            if of.is_undefined() {
+                return Err(Error::new(ErrorKind::UndefinedError, format!("{name} of what is not defined")));
             }
-            if args.first().is_none_or(Value::is_undefined) {
-                return Err(Error::new(minijinja::ErrorKind::UndefinedError, format!("{name} of what is not defined")));
+            let text = of.as_str().map(|text| text.trim_matches(is_space));
+            if text.is_some_and(|text| text.contains(|c: char| !c.is_ascii() && c.is_numeric())) {
+                return Err(wrong(format!("{name}: digits other than 0 to 9 are not read")));
             }
-            if let Ok(number) = filter.call(state, &args) {
-                return Ok(number);
+            let plain = whole(of);
+            if name == "int" {
+                let base = given(2).map_or(Some(10), Value::as_i64);
+                match text.zip(base).map(|(text, base)| integer(text, base)).transpose()?.flatten() {
+                    Some(number) => return Ok(number),
+                    None if plain.is_integer() => return Ok(plain),
+                    None => (),
+                }
             }
-            let given = args.get(1).map(|arg| match arg.kind() {
-                ValueKind::Map => arg.get_attr("default").unwrap_or_default(),
-                _ => arg.clone(),
-            });
-            Ok(given
-                .filter(|value| !value.is_undefined())
-                .unwrap_or_else(|| if name == "int" { Value::from(0) } else { Value::from(0.0) }))
+            let number = match text {
+                Some(text) => joined(text, |c| c.is_ascii_digit()).and_then(|text| text.parse().ok()),
+                None => f64::try_from(plain).ok(),
+            };
+            match number {
+                Some(number) if name == "float" => Ok(Value::from(number)),
+                Some(number) if number.is_finite() => integral(number),
+                _ => Ok(given(1).cloned().unwrap_or_else(|| if name == "int" { 0.into() } else { 0.0.into() })),
+            }
         });
     }
+}
+
+fn wrong(message: String) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message)
+}
+
+/// The whole part of a number.
+fn integral(number: f64) -> Result<Value, Error> {
+    if number.abs() >= 2f64.powi(127) {
+        return Err(wrong("int: the number is too large".to_owned()));
+    }
+    let number = number as i128;
+    Ok(i64::try_from(number).map_or_else(|_| Value::from(number), Value::from))
+}
+
+/// A text without the `_` between its digits; none where others stand in it.
+fn joined(text: &str, is_digit: impl Fn(char) -> bool) -> Option<String> {
+    let parts: Vec<&str> = text.split('_').collect();
+    let fits = parts.windows(2).all(|pair| pair[0].ends_with(&is_digit) && pair[1].starts_with(&is_digit));
+    fits.then(|| parts.concat())
+}
+
+/// `int(text, base)`.
+fn integer(text: &str, base: i64) -> Result<Option<Value>, Error> {
+    let (sign, text) =
+        text.strip_prefix('-').map_or_else(|| ("", text.strip_prefix('+').unwrap_or(text)), |t| ("-", t));
+    let Some(text) = joined(text, |c| c.is_ascii_alphanumeric()) else { return Ok(None) };
+    let text = text.to_ascii_lowercase();
+    let prefixed = [("0x", 16), ("0o", 8), ("0b", 2)]
+        .into_iter()
+        .find(|(prefix, of)| text.starts_with(prefix) && (base == 0 || base == *of));
+    let (digits, base) = match prefixed {
+        Some((_, base)) => (&text[2..], base),
+        None if base == 0 && text.starts_with('0') && !text.trim_matches('0').is_empty() => return Ok(None),
+        None => (text.as_str(), if base == 0 { 10 } else { base }),
+    };
+    let base = u32::try_from(base).unwrap_or(0);
+    if !(2..=36).contains(&base) || digits.is_empty() || !digits.chars().all(|c| c.is_digit(base)) {
+        return Ok(None);
+    }
+    let number = i128::from_str_radix(&format!("{sign}{digits}"), base);
+    let number = number.map_err(|_| wrong("int: the number is too large".to_owned()))?;
+    Ok(Some(i64::try_from(number).map_or_else(|_| Value::from(number), Value::from)))
 }
 
 /// The tests `iterable` and `sequence`.
@@ -293,7 +355,7 @@ pub(super) fn add_tests(environment: &mut Environment<'_>) {
         matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Undefined)
     };
     environment.add_test("sequence", move |value: &Value| {
-        holds(value) || value.kind() == ValueKind::Iterable && value.len().is_some()
+        holds(value) || value.kind() == ValueKind::Iterable && matches!(no_list(value), None | Some("range"))
     });
     environment.add_test("iterable", move |value: &Value| holds(value) || value.kind() == ValueKind::Iterable);
 }

@@ -1,6 +1,8 @@
-//! `range` as Python has it: it prints as the numbers that it was made of, its parts are ranges, and it is no list.
+//! What is gone through in Python and is no list: ranges, which print as the numbers that they were made of, what
+//! filters make as it is read, and what the methods of objects give.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use minijinja::value::{Enumerator, Object, ObjectRepr, Rest, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
@@ -14,6 +16,9 @@ pub(super) struct Range {
     stop: i64,
     step: i64,
 }
+
+/// Begins the text of what prints in Python as a place in memory. A template that writes it is refused.
+pub(super) const UNPRINTED: char = '\u{1FFFE}';
 
 fn wrong(message: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.to_owned())
@@ -59,6 +64,94 @@ impl Range {
     /// What lies between two places, which are counted from 0.
     pub fn part(&self, start: i64, stop: i64, step: i64) -> Value {
         Value::from_object(Self { start: self.at(start), stop: self.at(stop), step: self.step.saturating_mul(step) })
+    }
+}
+
+/// What a value that is gone through is called where it is no list.
+pub(super) fn no_list(value: &Value) -> Option<&'static str> {
+    match (Range::of(value), Once::of(value), value.downcast_object_ref::<View>()) {
+        (Some(_), ..) => Some("range"),
+        (_, Some(_), _) => Some("generator"),
+        (.., Some(view)) => Some(view.name),
+        _ => None,
+    }
+}
+
+/// What filters as `map` make: it is gone through once, is always true, and has neither a length nor items.
+#[derive(Debug)]
+pub(super) struct Once {
+    items: Vec<Value>,
+    at: AtomicUsize,
+}
+
+impl Once {
+    pub fn of(value: &Value) -> Option<&Self> {
+        value.downcast_object_ref()
+    }
+
+    pub fn made(items: Vec<Value>) -> Value {
+        Value::from_object(Self { items, at: AtomicUsize::new(0) })
+    }
+
+    fn next(&self) -> Option<Value> {
+        self.items.get(self.at.fetch_add(1, Ordering::Relaxed)).cloned()
+    }
+
+    /// The value; what is left of one that is gone through once, as a list.
+    pub fn read(value: &mut Value) {
+        let left = Self::of(value).map(|once| Value::from(std::iter::from_fn(|| once.next()).collect::<Vec<_>>()));
+        *value = left.unwrap_or_else(|| std::mem::take(value));
+    }
+}
+
+impl Object for Once {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Iterable
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        true
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        let of = self.clone();
+        Enumerator::Iter(Box::new(std::iter::from_fn(move || of.next())))
+    }
+
+    fn render(self: &Arc<Self>, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{UNPRINTED}generator")
+    }
+}
+
+/// What the methods `keys`, `values` and `items` of an object give.
+#[derive(Debug)]
+pub(super) struct View {
+    name: &'static str,
+    items: Value,
+}
+
+impl View {
+    pub fn made(method: &str, items: Value) -> Value {
+        let name = match method {
+            "keys" => "dict_keys",
+            "values" => "dict_values",
+            _ => "dict_items",
+        };
+        Value::from_object(Self { name, items })
+    }
+}
+
+impl Object for View {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Iterable
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        self.items.try_iter().map_or(Enumerator::Empty, |items| Enumerator::Values(items.collect()))
+    }
+
+    fn render(self: &Arc<Self>, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}({})", self.name, super::python::repr(&self.items))
     }
 }
 

@@ -17,6 +17,7 @@ use super::guard::{Guard, Guarded};
 use super::hf::SPECIAL;
 use super::jinja;
 use super::python;
+use super::range::UNPRINTED;
 use super::template_budget::{self, Budget, printed};
 use super::template_code::{self, bound};
 use super::template_limits;
@@ -63,8 +64,10 @@ impl ChatTemplate {
         let mut prepared = IndexMap::new();
         for (name, text) in source.iter() {
             template_limits::check_length(text)?;
-            let text = without_generation_tags(text);
+            // Jinja reads every line end as a line feed, also within texts.
+            let text = without_generation_tags(&text.replace("\r\n", "\n").replace('\r', "\n"));
             template_limits::check_source(&text)?;
+            let text = template_code::unfolded(&text, syntax()?)?;
             let config = config()?;
             let compiled = CompiledTemplate::new(name, &text, &config).map_err(|e| failure("does not parse", &e))?;
             all_code(&compiled).try_for_each(template_code::check)?;
@@ -179,7 +182,9 @@ impl ChatTemplate {
         let template =
             self.prepared.get(name).ok_or_else(|| Error::internal("a chat template that was not prepared"))?;
         let turns = template.turns.get_or_init(|| {
-            Turns::of(&template.text, |messages, tools, none| {
+            // As the template was written.
+            let text = self.source.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
+            Turns::of(text, |messages, tools, none| {
                 let tools = match tools {
                     Some(tools) => Value::from(Serde(tools)),
                     None if none => Value::from(()),
@@ -248,6 +253,10 @@ impl ChatTemplate {
             eval(&environment, &main, Value::from_pairs(variables), &blocks, &mut out, AutoEscape::None).map(drop)
         };
         match rendered {
+            Ok(()) if output.contains(UNPRINTED) => Err(Error::template(
+                "the chat template writes what has no text of its own, as a generator or a method: `list` makes a list \
+                 of what `map` gives",
+            )),
             Ok(()) => Ok(output),
             Err(e) if e.kind() == ErrorKind::OutOfFuel => Err(Error::template(format!(
                 "the chat template does not end: it was stopped after {FUEL} instructions"

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use minijinja::value::{Rest, Tuple, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
 
-use super::range::Range;
+use super::jinja_objects::given;
+use super::methods::Method;
+use super::range::{Once, Range, no_list};
 use super::template_limits::check_filter;
 use super::{jinja, python};
 
@@ -166,16 +168,32 @@ fn is_list(value: &Value) -> bool {
 }
 
 /// Python neither adds to a range nor multiplies it.
-fn check_ranges(operator: &str, a: &Value, b: &Value) -> Result<(), Error> {
-    if Range::of(a).or(Range::of(b)).is_none() {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::InvalidOperation, format!("{operator} is not for a range")))
+fn check_lists(operator: &str, a: &Value, b: &Value) -> Result<(), Error> {
+    no_list(a).or_else(|| no_list(b)).map_or(Ok(()), |name| Err(wrong(format!("{operator} is not for a {name}"))))
+}
+
+fn wrong(message: String) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message)
+}
+
+/// `-a`.
+fn negative(a: &Value) -> Made {
+    plainly("-a", &[&jinja::whole(a)])
 }
 
 fn integers(a: &Value, b: &Value) -> Option<(i64, i64)> {
     (a.is_integer() && b.is_integer()).then_some(())?;
     a.as_i64().zip(b.as_i64())
+}
+
+/// `a ** b`. Python makes a complex number of some, and refuses what is too large.
+fn power(a: &Value, b: &Value) -> Made {
+    let made = plainly("a ** b", &[a, b])?;
+    let is_finite = |value: &Value| f64::try_from(value.clone()).is_ok_and(f64::is_finite);
+    if is_finite(a) && is_finite(b) && !is_finite(&made) {
+        return Err(wrong(format!("unable to calculate {a} ** {b}")));
+    }
+    Ok(made)
 }
 
 fn add(budget: &Budget, a: &Value, b: &Value) -> Made {
@@ -186,7 +204,7 @@ fn add(budget: &Budget, a: &Value, b: &Value) -> Made {
         budget.text(left.len().checked_add(right.len()))?;
         return python::join(a, b).ok_or_else(Budget::spent);
     }
-    check_ranges("+", a, b)?;
+    check_lists("+", a, b)?;
     if is_list(a) && is_list(b) {
         // A value without a known length counts as 0.
         budget.items(a.len().unwrap_or(0).checked_add(b.len().unwrap_or(0)))?;
@@ -195,12 +213,22 @@ fn add(budget: &Budget, a: &Value, b: &Value) -> Made {
 }
 
 fn multiply(budget: &Budget, a: &Value, b: &Value) -> Made {
-    check_ranges("*", a, b)?;
+    check_lists("*", a, b)?;
+    let (a, b) = (&jinja::whole(a), &jinja::whole(b));
     for (of, times) in [(a, b), (b, a)] {
+        if of.as_str().is_none() && !is_list(of) {
+            continue;
+        }
+        if !times.is_integer() {
+            return Err(wrong(format!("* is not for {} and {}", a.kind(), b.kind())));
+        }
+        if *times < Value::from(0) {
+            return multiply(budget, of, &Value::from(0));
+        }
         let times = times.as_usize();
         if let Some(text) = of.as_str() {
             budget.text(times.map_or(Some(0), |times| text.len().checked_mul(times)))?;
-        } else if is_list(of) {
+        } else {
             budget.items(times.map_or(Some(0), |times| of.len().unwrap_or(0).checked_mul(times)))?;
         }
     }
@@ -302,12 +330,17 @@ fn gone_through(budget: &Budget, of: Value) -> Made {
 /// `of[key]`. Python has no item at a number with a fraction part, even of 0, where minijinja takes 2.0 for 2; keys of
 /// objects are equal where numbers are.
 fn item(of: &Value, key: &Value) -> Made {
+    if no_list(of).is_some_and(|name| name != "range") && key.as_str().is_none() {
+        return Ok(Value::UNDEFINED);
+    }
     let key = match key.kind() {
         ValueKind::Bool if of.kind() != ValueKind::Map => &Value::from(i64::from(key.is_true())),
         ValueKind::Number if !key.is_integer() && of.kind() != ValueKind::Map => &Value::UNDEFINED,
         _ => key,
     };
-    of.get_item(key)
+    let found = of.get_item(key)?;
+    let method = key.as_str().filter(|_| found.is_undefined()).and_then(|name| Method::of(of, name));
+    Ok(method.unwrap_or(found))
 }
 
 /// `a < b` and the like.
@@ -323,7 +356,11 @@ fn compare(budget: &Budget, operator: &str, a: &Value, b: &Value) -> Result<bool
     match operator {
         // A range is no list with the same numbers.
         "==" | "!=" => {
-            let equal = Range::of(a).is_some() == Range::of(b).is_some() && a == b;
+            let equal = match (no_list(a), no_list(b)) {
+                (Some("range"), Some("range")) | (None, None) => a == b,
+                (Some(a), Some(b)) => return Err(wrong(format!("{operator} is not for a {a} and a {b}"))),
+                _ => false,
+            };
             Ok(equal == (operator == "=="))
         }
         _ => jinja::ordered(operator, a, b),
@@ -355,6 +392,8 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
     };
     environment.add_function("+", of(add));
     environment.add_function("*", of(multiply));
+    environment.add_function("-", negative);
+    environment.add_function("**", power);
     environment.add_function("~", of(concatenate));
     for operator in ["==", "!=", "<", "<=", ">", ">=", "in"] {
         let own = budget.clone();
@@ -366,6 +405,18 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
     let own = budget.clone();
     environment.add_function("for", move |of: Value| gone_through(&own, of));
     environment.add_function("[]", item);
+    environment.add_function(".", |of: &Value, name: &str| match Method::of(of, name) {
+        Some(method) => Ok(method),
+        None => of.get_attr(name),
+    });
+    // What is not in Jinja.
+    for name in ["bool", "chain", "lines", "split", "zip"] {
+        environment.remove_filter(name);
+    }
+    for name in ["endingwith", "int", "safe", "startingwith"] {
+        environment.remove_test(name);
+    }
+    environment.remove_global("debug");
     let own = budget.clone();
     environment.add_function("[:]", move |of: &Value, start: &Value, stop: &Value, step: &Value| {
         slice(&own, of, [start, stop, step])
@@ -373,7 +424,7 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
     let own = budget.clone();
     environment.add_function("%", move |state: &mut State, a: &Value, b: &Value| remainder(state, &own, a, b));
     let own = budget.clone();
-    environment.add_function("=", move |value: Value| own.walk(&value, false).map(|()| value));
+    environment.add_function("=", move |value: Value| own.walk(&value, false).map(|()| given(value)));
     let filters = [
         ("lower", Value::from_function(filters::lower)),
         ("upper", Value::from_function(filters::upper)),
@@ -387,8 +438,6 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
         ("reverse", Value::from_function(filters::reverse)),
         ("trim", Value::from_function(filters::trim)),
         ("join", Value::from_function(filters::join)),
-        ("split", Value::from_function(filters::split)),
-        ("lines", Value::from_function(filters::lines)),
         ("min", Value::from_function(filters::min)),
         ("max", Value::from_function(filters::max)),
         ("sort", Value::from_function(filters::sort)),
@@ -405,8 +454,6 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
         ("map", Value::from_function(jinja::map)),
         ("groupby", Value::from_function(filters::groupby)),
         ("unique", Value::from_function(filters::unique)),
-        ("chain", Value::from_function(filters::chain)),
-        ("zip", Value::from_function(filters::zip)),
         ("pprint", Value::from_function(filters::pprint)),
         ("format", Value::from_function(filters::format)),
         ("abs", Value::from_function(filters::abs)),
@@ -421,6 +468,21 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
         let budget = budget.clone();
         environment.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| -> Made {
             let mut args = jinja::bind(name, args.into_values())?;
+            let is_generator = Once::of(&args[0]).is_some();
+            match args[0].kind() {
+                _ if Once::of(&args[0]).is_some() => match name {
+                    "default" | "d" | "first" | "attr" | "string" | "pprint" => (),
+                    "length" | "count" | "last" => return Err(wrong(format!("{name} is not for a generator"))),
+                    _ => Once::read(&mut args[0]),
+                },
+                // Texts are made of other values as Python does.
+                ValueKind::Bool if name == "round" => args[0] = jinja::whole(&args[0]),
+                ValueKind::String | ValueKind::Undefined => (),
+                _ if matches!(name, "capitalize" | "lower" | "replace" | "title" | "trim" | "upper") => {
+                    args[0] = Value::from(printed(&args[0], &budget)?);
+                }
+                _ => (),
+            }
             for arg in &args {
                 match name {
                     "length" | "count" if arg.as_str().is_none() => (),
@@ -430,33 +492,58 @@ pub(super) fn limit(environment: &mut Environment<'_>, budget: &Budget) {
                 }
             }
             check_filter(name, &args)?;
-            jinja::check(name, &args)?;
-            if let Some(made) = jinja::instead(name, &args) {
-                return Ok(made);
-            }
+            jinja::check(state, name, &args)?;
             let of = args.first().cloned().unwrap_or_default();
             match name {
                 "length" | "count" if of.is_undefined() => return Ok(Value::from(0)),
                 "indent" => return jinja::indent(&of, &args[1..]),
                 "replace" if args.len() == 4 => return replace(&args, &budget),
-                "format" => return python::format_all(state, &args),
+                "format" => return python::format_all(state, &args, false),
                 "string" | "pprint" => {
-                    let text = if name == "string" && of.as_str().is_some() {
+                    let made = if name == "string" && of.as_str().is_some() {
                         of
-                    } else if of.as_str().is_some() {
+                    } else if of.as_str().is_some() || name == "pprint" && of.is_undefined() {
                         Value::from(python::repr(&of))
                     } else {
                         Value::from(printed(&of, &budget)?)
                     };
-                    return Ok(text);
+                    // Python sorts keys, and breaks lines.
+                    let text = made.as_str().unwrap_or_default();
+                    if name == "pprint" && (text.len() > 76 || text.contains('{') && text.contains(", ")) {
+                        return Err(wrong("pprint of what takes more than one line".to_owned()));
+                    }
+                    return Ok(made);
                 }
-                "join" if args.len() < 3 && of.as_str().is_none() => {
+                "max" => {
+                    // The first of equal ones.
+                    let mut items: Vec<Value> = of.try_iter()?.collect();
+                    items.reverse();
+                    args[0] = Value::from(items);
+                }
+                "join" if args.len() < 3 => {
                     let items = of.try_iter()?.map(|item| printed(&item, &budget).map(Value::from));
                     args[0] = items.collect::<Result<Vec<_>, _>>()?.into();
+                    if let Some(between) = args.get_mut(1).filter(|between| between.is_none()) {
+                        *between = Value::from("None");
+                    }
                 }
                 _ => (),
             }
-            let made = filter.call(state, &args)?;
+            let made = match jinja::instead(name, &args) {
+                Some(made) => made,
+                None => filter.call(state, &args)?,
+            };
+            if name == "groupby" {
+                return jinja::groups(state, &made, &args);
+            }
+            let once = match name {
+                "map" | "select" | "reject" | "selectattr" | "rejectattr" => true,
+                "unique" | "batch" | "slice" | "items" => true,
+                _ => name == "reverse" && of.as_str().is_none() && !is_generator,
+            };
+            if once {
+                return Ok(Once::made(made.try_iter()?.collect()));
+            }
             let keeps = matches!(name, "lower" | "upper" | "title" | "capitalize" | "trim");
             Ok(if keeps { python::as_safe_as(&of, made) } else { made })
         });

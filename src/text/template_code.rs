@@ -3,15 +3,110 @@
 //! minijinja counts instructions and nothing else: doubling a text takes one. So operators that make something are
 //! calls of the functions of [`super::template_budget`], which have names that no template can write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::Value;
-use minijinja::machinery::{Instruction, Instructions};
+use minijinja::machinery::{Instruction, Instructions, Token, tokenize};
+use minijinja::syntax::SyntaxConfig;
 
+use super::methods::is_method;
 use crate::error::{Error, Result};
 
 /// Filters of Jinja that are not here.
 const LEFT_OUT: &[&str] = &["random", "striptags", "urlize", "wordwrap"];
+
+/// minijinja's mark of a recursive loop.
+const RECURSIVE: u8 = 2;
+/// Stands behind literals as the name of an attribute, in a template's source only.
+const LITERAL: &str = "_literal";
+
+/// What stands before a word or sign.
+#[derive(Clone, Copy)]
+enum Before {
+    Other,
+    /// `is`, with a test behind it.
+    Is,
+    /// A test, which may be given a value without parentheses.
+    Test,
+    Dot,
+    Text,
+    /// What opens a list or an object, and where.
+    Open(usize),
+}
+
+/// The source of a template with [`LITERAL`] behind the literals of each tag that has operators: minijinja does those
+/// of literals by its own rules while it compiles. [`bound`] takes the attributes away.
+///
+/// `TEMPLATE` where a text has an escape that minijinja leaves as it is.
+pub(super) fn unfolded(source: &str, syntax: SyntaxConfig) -> Result<String> {
+    let mut out = String::with_capacity(source.len());
+    let (mut done, mut literals, mut operators) = (0, Vec::<(usize, usize)>::new(), false);
+    let mut before = Before::Other;
+    for (token, span) in tokenize(source, false, syntax).map_while(Result::ok) {
+        let (start, end) = (span.start_offset as usize, span.end_offset as usize);
+        let is_text = matches!(token, Token::Str(_) | Token::String(_));
+        let plain = if is_text { source[start..end].replace("\\\\", "") } else { String::new() };
+        if ["\\U", "\\N", "\\a", "\\v"].iter().any(|escape| plain.contains(escape)) {
+            return Err(Error::template(format!(
+                "the chat template has an escape in line {} that is not supported",
+                span.start_line
+            )));
+        }
+        let is_first = matches!(before, Before::Other | Before::Open(_));
+        before = match (&token, before) {
+            (Token::VariableEnd | Token::BlockEnd, _) => {
+                for (start, end) in literals.drain(..).filter(|_| operators) {
+                    let literal = &source[start..end];
+                    out.push_str(&source[done..start]);
+                    if literal.starts_with(|c: char| c.is_ascii_digit()) {
+                        out.push_str(&format!("({literal}).{LITERAL}"));
+                    } else {
+                        out.push_str(&format!("{literal}.{LITERAL}"));
+                    }
+                    done = end;
+                }
+                operators = false;
+                Before::Other
+            }
+            (Token::Ident("is"), _) | (Token::Ident("not"), Before::Is) => Before::Is,
+            (Token::Ident(_), Before::Is) => Before::Test,
+            (Token::Str(_) | Token::String(_), Before::Text) => {
+                // Texts in a row are one.
+                literals.last_mut().into_iter().for_each(|last| last.1 = end);
+                Before::Text
+            }
+            (Token::Str(_) | Token::String(_), _) if is_first => {
+                literals.push((start, end));
+                Before::Text
+            }
+            (Token::Ident("true" | "True" | "false" | "False" | "none" | "None"), _)
+            | (Token::Int(_) | Token::Int128(_) | Token::Float(_), _)
+                if is_first =>
+            {
+                literals.push((start, end));
+                Before::Other
+            }
+            (Token::BracketOpen | Token::BraceOpen, _) => Before::Open(start),
+            (Token::BracketClose | Token::BraceClose, Before::Open(start)) => {
+                literals.push((start, end));
+                Before::Other
+            }
+            (Token::Dot, _) => Before::Dot,
+            (token, _) => {
+                operators |= match token {
+                    Token::Ident(name) => matches!(*name, "not" | "in" | "and" | "or"),
+                    Token::TemplateData(_) | Token::VariableStart | Token::BlockStart => false,
+                    Token::Pipe | Token::Comma | Token::Colon | Token::Assign => false,
+                    Token::BracketClose | Token::BraceClose | Token::ParenOpen | Token::ParenClose => false,
+                    _ => true,
+                };
+                Before::Other
+            }
+        };
+    }
+    out.push_str(&source[done..]);
+    Ok(out)
+}
 
 fn all<'a, 's>(code: &'a Instructions<'s>) -> impl Iterator<Item = &'a Instruction<'s>> {
     (0..).map_while(|at| code.get(at))
@@ -75,12 +170,29 @@ fn arguments(code: &Instructions<'_>, start: u32, declared: usize) -> Vec<std::o
     (0..declared).map(|_| one()).collect()
 }
 
+/// The first and the last instruction of each scope, and whether what is written in it is kept.
+fn scopes(code: &Instructions<'_>) -> Vec<(u32, u32, bool)> {
+    let (mut open, mut found) = (Vec::new(), Vec::new());
+    for (at, instruction) in (0..).zip(all(code)) {
+        match instruction {
+            Instruction::BeginCapture(_) => open.push((at, true)),
+            Instruction::PushWith => open.push((at, false)),
+            Instruction::EndCapture | Instruction::PopFrame => {
+                found.extend(open.pop().map(|(start, kept)| (start, at, kept)));
+            }
+            _ => (),
+        }
+    }
+    found
+}
+
 /// The template's code with what is called in place of operators. Jumps lead to where what they led to went.
 pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
     use Instruction::{
-        Add, BuildMacro, CallFunction, CallMethod, CompareAndPreserve, Emit, EmitRaw, Eq, GetItem, Gt, Gte, In,
-        Iterate, Jump, JumpIfFalse, JumpIfFalseOrPop, JumpIfTrueOrPop, LoadConst, Lookup, Lt, Lte, Mul, Ne, PushLoop,
-        Rem, SetAttr, Slice, StoreLocal, StringConcat, Swap, UnpackList,
+        Add, BeginCapture, BuildMacro, CallFunction, CallMethod, CompareAndPreserve, DiscardTop, Emit, EmitRaw,
+        EndCapture, Eq, FastRecurse, GetAttr, GetItem, Gt, Gte, In, Iterate, Jump, JumpIfFalse, JumpIfFalseOrPop,
+        JumpIfTrueOrPop, LoadConst, Lookup, Lt, Lte, Mul, Ne, Neg, PopFrame, Pow, PushLoop, PushWith, Rem, SetAttr,
+        Slice, StoreLocal, StringConcat, Swap, UnpackList,
     };
     let call = |name, operands| CallFunction(name, Some(operands));
     let macros = macros(old);
@@ -96,14 +208,28 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
             places.entry(at).or_insert(place);
         }
     };
+    // Where values come together: the one before is not the only one that gets there.
+    let joined = |instruction: &Instruction<'_>| match instruction {
+        Jump(to) | JumpIfFalseOrPop(to) | JumpIfTrueOrPop(to) => Some(*to),
+        _ => None,
+    };
+    let targets: BTreeSet<u32> = all(old).filter_map(joined).collect();
+    let scopes = scopes(old);
+    let recurses = all(old).any(|one| matches!(one, PushLoop(flags) if flags & RECURSIVE != 0));
     let one = |at: u32, instruction: &Instruction<'s>| match instruction {
+        GetAttr(LITERAL) => Vec::new(),
+        GetAttr(name) if is_method(name) => vec![LoadConst(Value::from(*name)), call(".", 2)],
+        Neg => vec![call("-", 1)],
+        Pow => vec![call("**", 2)],
         Add => vec![call("+", 2)],
         Mul => vec![call("*", 2)],
         Rem => vec![call("%", 2)],
         StringConcat => vec![call("~", 2)],
         Slice => vec![call("[:]", 4)],
         GetItem => match at.checked_sub(1).and_then(|before| old.get(before)) {
-            Some(LoadConst(key)) if key.as_str().is_some() || key.is_integer() => vec![instruction.clone()],
+            Some(LoadConst(key)) if key.as_str().is_some_and(|key| !is_method(key)) && !targets.contains(&at) => {
+                vec![instruction.clone()]
+            }
             _ => vec![call("[]", 2)],
         },
         Eq => vec![call("==", 2)],
@@ -117,12 +243,26 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
         CompareAndPreserve(operator) => {
             vec![LoadConst(Value::from(format!("{operator:?}"))), call("a<b<c", 3), UnpackList(2)]
         }
-        PushLoop(_) => vec![call("for", 1), instruction.clone()],
+        PushLoop(_) | FastRecurse => vec![call("for", 1), instruction.clone()],
+        CallFunction("loop", Some(1)) if recurses => vec![call("for", 1), instruction.clone()],
         CallMethod("cycle", count) => vec![CallFunction(".cycle", *count)],
+        // What is set within `{% set x %}` and `{% filter %}` is not known behind it.
+        BeginCapture(_) => vec![PushWith, instruction.clone()],
+        EndCapture => vec![instruction.clone(), PopFrame],
+        // `break` and `continue` leave what they stand in; the innermost was found first.
+        Jump(to) => {
+            let left = scopes
+                .iter()
+                .filter(|(start, end, _)| (*start..*end).contains(&at) && !(*start + 1..=*end).contains(to));
+            let closes = |kept: bool| if kept { vec![EndCapture, DiscardTop, PopFrame] } else { vec![PopFrame] };
+            left.flat_map(|(.., kept)| closes(*kept)).chain([instruction.clone()]).collect()
+        }
         EmitRaw(text) => vec![LoadConst(Value::from(*text)), Emit],
         StoreLocal(name) => store(name),
         SetAttr(_) => vec![Swap, call("=", 1), Swap, instruction.clone()],
-        BuildMacro(_, start, _) if takes_more(start) => vec![instruction.clone(), call("macro", 1)],
+        BuildMacro(_, start, _) => {
+            vec![instruction.clone(), call(if takes_more(start) { "macro" } else { "closed macro" }, 1)]
+        }
         // The names of a macro's arguments.
         LoadConst(names) => match old.get(at + 1) {
             Some(BuildMacro(_, start, _)) if takes_more(start) => {
@@ -151,13 +291,16 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
             _ => "",
         };
         for range in &arguments {
-            add(*range.start(), store(name(range)));
+            let name = name(range);
+            // What is missing stays so for its default.
+            add(*range.start(), if range.start() < range.end() { vec![StoreLocal(name)] } else { store(name) });
         }
         for range in arguments.iter().rev().filter(|range| range.start() < range.end()) {
             add(*range.start(), vec![Lookup(name(range))]);
             for at in range.clone() {
                 if let Some(instruction) = old.get(at) {
-                    add(at, one(at, instruction));
+                    let is_test = at == range.start() + 1;
+                    add(at, if is_test { vec![call("missing", 1)] } else { one(at, instruction) });
                 }
             }
         }

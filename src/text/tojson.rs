@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use super::guard::is_mark;
+use super::range::no_list;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
@@ -106,7 +107,7 @@ impl Writer {
             ValueKind::Bool => self.out.push_str(if value.is_true() { "true" } else { "false" }),
             ValueKind::Number => self.number(value)?,
             ValueKind::String => self.string(value.as_str().unwrap_or_default()),
-            ValueKind::Seq | ValueKind::Iterable => {
+            ValueKind::Seq | ValueKind::Iterable if no_list(value).is_none() => {
                 let items: Vec<Value> = value.try_iter()?.collect();
                 self.items('[', ']', items, depth, |writer, item| writer.value(&item, depth + 1))?;
             }
@@ -128,6 +129,7 @@ impl Writer {
             }
             // Python: "Object of type Undefined is not JSON serializable".
             kind => {
+                let kind = no_list(value).map_or_else(|| kind.to_string(), str::to_owned);
                 return Err(Error::new(
                     ErrorKind::InvalidOperation,
                     format!("tojson: a value of type {kind} is not JSON"),

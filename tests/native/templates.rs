@@ -471,6 +471,8 @@ fn what_minijinja_does_otherwise_is_as_in_jinja() {
             "[[1], [2], [3], [], []][[1, 2, 3]]",
         ),
         ("{% autoescape false %}{{ '<' }}{% endautoescape %}", "<"),
+        // Line ends.
+        ("a\r\nb{{ 'x\r\ny\rz' }}{{ 'x\\r\\ny' }}\rc{% if true %}\r\nd{% endif %}\r\n", "a\nbx\ny\nzx\r\ny\ncd"),
         // Ranges.
         ("{{ range(3) }} {{ range(1, 4) ~ '' }} {{ [range(5, 0, -2)] }}", "range(0, 3) range(1, 4) [range(5, 0, -2)]"),
         ("{{ range(3) | list }}{{ range(5, 0, -2) | list }}{{ range(0) | list }}", "[0, 1, 2][5, 3, 1][]"),
@@ -532,6 +534,7 @@ fn what_is_not_supported_is_refused_by_name() {
         ("{{ '{!x}'.format(1) }}", "'x'"),
         ("{{ '{}{0}'.format(1) }}", "numbered"),
         ("{{ '{} {}'.format(1) }}", "'{}'"),
+        ("{{ '{:{w}}'.format('a', w=5) }}", "format"),
     ] {
         let error = render(text).err().unwrap_or_else(|| panic!("{text}"));
         assert!(error.code() == "TEMPLATE" && error.message().contains(word), "{text}: {error}");
@@ -546,4 +549,245 @@ fn content_is_what_the_template_takes_wherever_it_stands() {
         {% endif %}{% endfor %}";
     let rendered = template(text).unwrap().render(&turn(Some(Value::Null), json!({})), None, &Map::new(), true);
     assert_eq!(outcome(rendered), "[add]");
+}
+
+/// Operators of literals, which minijinja would do while it compiles; others by the same rules.
+#[test]
+fn operators_are_pythons() {
+    for (expression, expected) in [
+        ("1 == 1.0, true + 1, [1] + [2], 'a' * 2, 5 // -2, -5 % 3, 2 ** -1", "(True, 2, [1, 2], 'aa', -3, 1, 0.5)"),
+        ("'a' in 'abc', not 1, -true, 'a' * -1, [1] * true, true * 3", "(True, False, -1, '', [1], 3)"),
+        ("'a' ~ 1 ~ 1.0 ~ none ~ [] ~ 'b' 'c', [] == [], not []", "('a11.0None[]bc', True, True)"),
+        (
+            "2 ** 3 ** 2, -2 ** 2, 7 / 2, 6 / 2, 10 ** 20, 0.1 + 0.2, 1e16",
+            "(64, 4, 3.5, 3.0, 100000000000000000000, 0.30000000000000004, 1e+16)",
+        ),
+        ("1 < 2 < 3, 1 in [1.0], 2 is divisibleby 2, 1 is not none, {'a': 1}.a + 1", "(True, True, True, True, 2)"),
+        ("'x' % [], '%s' % [1], 'é%s' % 'é'", "('x', '[1]', 'éé')"),
+        ("[1, 2, 3][1.5 if undefined_name else 2], [1, 2][0 or 1], {'a': 1}['b' if 0 else 'a']", "(3, 2, 1)"),
+    ] {
+        assert_eq!(outcome(render(&format!("{{{{ ({expression}) }}}}"))), expected, "{expression}");
+    }
+    assert_eq!(outcome(render("[{{ [1, 2, 3][1.5 if 1 else 2] }}]")), "[]");
+    for (expression, words) in [
+        ("1 < 'a'", "< is not for"),
+        ("'a' + 1", "+"),
+        ("-'a'", "invalid operation"),
+        ("1 // 0", "//"),
+        ("1 % 0", "%"),
+        ("0 ** -1", "**"),
+        ("(-8) ** 0.5", "unable to calculate -8 ** 0.5"),
+        ("2.0 ** 10000", "unable to calculate 2.0 ** 10000"),
+        ("'a' * 1.0", "* is not for string and number"),
+        ("[] < {}", "< is not for"),
+        ("1 in 'abc'", "cannot be in"),
+        ("[1] in {}", "cannot be in"),
+        ("'%s'|format(1, [])", "not all arguments"),
+    ] {
+        let error = render(&format!("\n{{{{ {expression} }}}}")).err().unwrap_or_else(|| panic!("{expression}"));
+        assert!(error.message().contains(words) && error.message().contains("line 2"), "{expression}: {error}");
+    }
+}
+
+#[test]
+fn texts_are_measured_in_characters() {
+    for (expression, expected) in [
+        (
+            "'{:>5}|{:<5}|{:^6}|{:*^4}|{:é>3}|{:.2}|{:4.1}|{:>03}|{:03}|{:s}'.format('é', 'é', 'é', 'é', \
+             'x', 'é日本', 'é日', 'é', 'é', 'é')",
+            "    é|é    |  é   |*é**|ééx|é日|é   |00é|é00|é",
+        ),
+        ("'%5s|%-5s|%.2s|' % ('é', 'é', 'é日本')", "    é|é    |é日|"),
+        ("'é日'|center(5) ~ '|' ~ 'é'.ljust(3, '日') ~ 'é'.rjust(3) ~ '-é'.zfill(4)", "  é日 |é日日  é-00é"),
+        ("'é日本 語 abc'|truncate(5, true, '…', 0) ~ 'é\n日'|indent(1) ~ 'é日 a-b'|wordcount", "é日本 …é\n 日3"),
+        (
+            "'ßa'|capitalize ~ 'ΑΣ bΣ'.title() ~ 'ß'.casefold() ~ '日a'.title() ~ 'ǆ'.title() ~ '\u{1c} a'|trim",
+            "SsaΑς Bςss日Aǅa",
+        ),
+        ("'ßa'.capitalize() ~ 'aΣ'|title", "SsaAσ"),
+    ] {
+        assert_eq!(outcome(render(&format!("{{{{ {expression} }}}}"))), expected, "{expression}");
+    }
+}
+
+/// What is gone through and is no list: Python tells it from lists.
+#[test]
+fn generators_and_views_are_no_lists() {
+    let d = "{% set d = {'b': 1, 'a': 2} %}{% set l = [3, 1, 2] %}";
+    for (text, expected) in [
+        (
+            "{{ d.keys() }}{{ d.values() ~ '' }}{{ d.items() }}",
+            "dict_keys(['b', 'a'])dict_values([1, 2])dict_items([('b', 1), ('a', 2)])",
+        ),
+        (
+            "{{ d.items()[0] }}{{ d.items()|length }}{{ d.keys()|sort|join }}{{ 'a' in d.keys() }}\
+             {{ d.keys() is sequence }}",
+            "2abTrueFalse",
+        ),
+        (
+            "{% for k, v in d.items() %}{{ k }}{{ v }}{{ loop.last }}{% endfor %}{{ d.keys() == ['b', 'a'] }}",
+            "b1Falsea2TrueFalse",
+        ),
+        ("{% set g = l|map('string') %}{{ g|join }}-{{ g|join }}", "312-"),
+        ("{% set g = l|select %}{{ g|first }}{{ g|list }}", "3[1, 2]"),
+        (
+            "{{ 'y' if l|select('gt', 9) else 'n' }}{{ (l|map('string'))[0] }}{{ l|reverse|list }}\
+             {{ l|reverse|reverse }}",
+            "y[2, 1, 3][3, 1, 2]",
+        ),
+        (
+            "{% for x in l|batch(2) %}{{ x }}{{ loop.length }}{% endfor %}{{ ', '.join(l|map('string')) }}",
+            "[3, 1]2[2]23, 1, 2",
+        ),
+        ("{{ range(3)|list|tojson }}{{ d.keys()|list|tojson }}", "[0, 1, 2][\"b\", \"a\"]"),
+        (
+            "{{ [{'n': 'b'}, {'n': 'B'}]|groupby('n') }}{% for g in [{'n': 1}]|groupby('n') %}\
+             {{ g.grouper }}{{ g.list }}{{ g[-2] }}{% endfor %}",
+            "[('b', [{'n': 'b'}, {'n': 'B'}])]1[{'n': 1}]1",
+        ),
+    ] {
+        assert_eq!(outcome(render(&format!("{d}{text}"))), expected, "{text}");
+    }
+    for (expression, words) in [
+        ("range(3)|tojson", "range is not JSON"),
+        ("d.keys()|tojson", "dict_keys is not JSON"),
+        ("l|map('string')|tojson", "generator is not JSON"),
+        ("l|map('string')|length", "not for a generator"),
+        ("(l|select) + [1]", "+ is not for a generator"),
+        ("d.keys() + ['c']", "+ is not for a dict_keys"),
+        ("l|map('string')", "`list`"),
+        ("(l|unique) ~ ''", "`list`"),
+        ("[{}]|groupby('n')", "'n'"),
+    ] {
+        let error = render(&format!("{d}{{{{ {expression} }}}}")).err().unwrap_or_else(|| panic!("{expression}"));
+        assert!(error.message().contains(words), "{expression}: {error}");
+    }
+}
+
+#[test]
+fn blocks_that_are_kept_have_their_own_names() {
+    for (text, expected) in [
+        ("{% set q = 1 %}{% set a %}{% set q = 2 %}{{ q }}{% endset %}{{ a }}{{ q }}", "21"),
+        ("{% filter upper %}{% set q = 'x' %}{{ q }}{% endfilter %}{{ q is defined }}", "XFalse"),
+        (
+            "{% for a in [1, 2, 3] %}{% with b = 1 %}{% if a == 2 %}{% break %}{% endif %}{{ a }}\
+             {% endwith %}{% endfor %}x",
+            "1x",
+        ),
+        (
+            "{% for a in [1, 2, 3] %}{% set q %}{% if a == 2 %}{% continue %}{% endif %}{{ a }}\
+             {% endset %}{{ q }}{% endfor %}",
+            "13",
+        ),
+        ("{% set ns = namespace(n=1) %}{% set a %}{% set ns.n = 2 %}{% endset %}{{ ns.n }}", "2"),
+        (
+            "{% set a %}{% for i in [1, 2] %}{{ i }}{% endfor %}{% endset %}\
+             {% set b | upper %}x{{ a }}{% endset %}{{ b }}",
+            "X12",
+        ),
+    ] {
+        assert_eq!(outcome(render(text)), expected, "{text}");
+    }
+}
+
+#[test]
+fn macros_are_given_what_is_not_defined() {
+    let f = "{% macro f(a, b=2) %}[{{ a }}{{ b }}{{ b is defined }}]{% endmacro %}";
+    for (text, expected) in [
+        ("{{ f(1) }}{{ f(1, nothing) }}{{ f(1, b=nothing) }}{{ f(1, 3) }}", "[12True][1False][1False][13True]"),
+        ("{{ f }}{{ f.arguments }}{{ f is callable }}{{ f is mapping }}", "<Macro 'f'>('a', 'b')TrueFalse"),
+        (
+            "{% macro g(a=1) %}{{ a }}{{ varargs }}{% endmacro %}{{ g() }}{{ g(nothing) }}{{ g.arguments }}",
+            "1()()('a',)",
+        ),
+        ("{% macro g() %}{{ caller(nothing) }}{% endmacro %}{% call(x=1) g() %}{{ x }}|{% endcall %}", "|"),
+    ] {
+        assert_eq!(outcome(render(&format!("{f}{text}"))), expected, "{text}");
+    }
+    for (text, word) in [("{{ f(1, 2, 3) }}", "more than 2"), ("{{ f(c=1) }}", "'c'"), ("{{ f(1, a=1) }}", "'a'")] {
+        assert!(render(&format!("{f}{text}")).unwrap_err().message().contains(word), "{text}");
+    }
+}
+
+/// A name behind a point is a method before it is a key, as in Jinja.
+#[test]
+fn methods_are_attributes() {
+    let set = "{% set d = {'items': {'type': 's'}, 'pop': 1} %}{% set e = {'a': 1} %}{% set s = 'abc' %}";
+    for (text, expected) in [
+        ("{{ d.items is mapping }}{{ d['items'].type }}{{ d.items.type }}{{ d.pop }}{{ d['pop'] }}", "Falses1"),
+        (
+            "{% if e.items %}y{% endif %}{% if e['items'] %}y{% endif %}{{ e.items is callable }}\
+             {{ e.update is defined }}",
+            "yyTrueFalse",
+        ),
+        (
+            "{% set f = s.upper %}{{ f() }}{{ s.upper is defined }}{{ s.nope is defined }}\
+             {% set g = e.get %}{{ g('a') }}",
+            "ABCTrueFalse1",
+        ),
+        ("{% set ns = namespace(items=1) %}{{ ns.items }}{{ ns.keys is defined }}{{ e|attr('a') }}|", "1False|"),
+        ("{{ d.items()|length }}", "2"),
+    ] {
+        assert_eq!(outcome(render(&format!("{set}{text}"))), expected, "{text}");
+    }
+    for expression in ["d.items", "s.upper ~ ''"] {
+        let error = render(&format!("{set}{{{{ {expression} }}}}")).unwrap_err();
+        assert!(error.message().contains("a method"), "{expression}: {error}");
+    }
+}
+
+#[test]
+fn arguments_of_filters_are_pythons() {
+    for (expression, expected) in [
+        (
+            "'0x1f'|int(0, 16), '0b11'|int(0, 0), '0o17'|int(0, 0), '-1f'|int(0, 16), '1_0'|int, '1__0'|int(9)",
+            "(31, 3, 15, -31, 10, 9)",
+        ),
+        (
+            "'nan'|int(9), 'inf'|int(9), '1e3'|int, ' 3.9 '|int, '1_'|float(9), '1_0.5'|float, 'x'|float",
+            "(9, 9, 1000, 3, 9, 10.5, 0.0)",
+        ),
+        ("['b', 'A', 'a', 'B']|max, 'ab'|join(none), 1e16|upper, true|round(-1)", "('b', 'aNoneb', '1E+16', 0)"),
+    ] {
+        assert_eq!(outcome(render(&format!("{{{{ ({expression}) }}}}"))), expected, "{expression}");
+    }
+    for (expression, words) in [
+        ("('1' ~ '0' * 40)|int", "too large"),
+        ("1e100|int", "too large"),
+        ("'٣'|int", "0 to 9"),
+        ("'½'.isdigit()", "0 to 9"),
+        ("'हि'.isalpha()", "letter"),
+        ("['É', 'é']|sort", "case_sensitive"),
+        ("{2: 1, 'x': 2}|dictsort", "< is not for"),
+        ("[{'a': 1}, {}]|sum(attribute='a')", "'a'"),
+        ("[{'a': {'b': 1}}, {'a': {}}]|sort(attribute='a.b')", "'a.b'"),
+        ("'abc'.startswith(['a'])", "tuple"),
+        ("'a'|trim(1)", "trim"),
+        ("'a'|attr(0)", "attr"),
+        ("'a'|sum(start='')", "sum"),
+        ("'a'|replace('a', 'b', 1.5)", "count"),
+        ("1|round(1, 'x')", "method"),
+        ("1 is divisibleby(0)", "divisibleby"),
+        ("[1, true]|unique|list", "unique"),
+        ("{'b': 1, 'a': 2}|pprint", "pprint"),
+        ("'x'|split('a')", "unknown filter"),
+        ("1 is int", "unknown test"),
+        ("'ab' is sameas 'ab'", "sameas"),
+    ] {
+        let error = render(&format!("{{{{ {expression} }}}}")).err().unwrap_or_else(|| panic!("{expression}"));
+        assert!(error.message().contains(words), "{expression}: {error}");
+    }
+    for text in [
+        "{% for r in [[1]] recursive %}{{ loop(none) }}{% endfor %}",
+        "{% for r in [[1]] recursive %}{{ loop(none) ~ '' }}{% endfor %}",
+    ] {
+        assert!(render(text).unwrap_err().message().contains("none is not iterable"), "{text}");
+    }
+    assert_eq!(
+        outcome(render(
+            "{% for r in 'ab' recursive %}{{ r }}{% if loop.depth < 2 %}{{ loop('cd') }}{% endif %}{% endfor %}"
+        )),
+        "acdbcd"
+    );
+    assert!(render("{{ '\\U0001F600' }}").unwrap_err().message().contains("escape in line 1"));
 }
