@@ -7,7 +7,7 @@ import { aborted, Generation } from './generation.ts';
 import { askToPersist, keyOf, noteKept, wasKept } from './kept.ts';
 import { Link } from './link.ts';
 import { call, models } from './models.ts';
-import { resolveHub } from './hub.ts';
+import { hubName, PROJECTOR, resolveHub } from './hub.ts';
 import { calls, ChatCompletions, Completions } from './openai/calls.ts';
 import type { EmbeddingParams, EmbeddingResponse, RequestOptions } from './openai/types.ts';
 import {
@@ -60,6 +60,18 @@ const nowhere = (): boolean => globalThis.location === undefined;
 
 /** Why that device has nothing to compute on here; null where it has. */
 const lacking = (device: Device): MillraceError | null => (device === 'gpu' || wrongPlace() ? missingWebGpu() : null);
+
+/** Where a draft model is, if one is named. */
+async function draftOf(
+  where: string,
+  { draft }: WasmLoadOptions,
+  { file: _, ...options }: LoadOptions,
+): Promise<Pick<WasmLoadOptions, 'draft'>> {
+  if (draft === undefined) return {};
+  // It reads no pictures.
+  const text = hubName(draft) !== null && !(draft as string).includes(PROJECTOR) ? `${draft}${PROJECTOR}none` : draft;
+  return { draft: await localFiles(await resolveHub(where, text, options, models.list)) };
+}
 
 /** How long an aborted load may take to leave the browser's storage in order before its Worker is ended, in milliseconds. */
 const ABORT_GRACE_MS = 1000;
@@ -151,6 +163,7 @@ export class Engine extends EventTarget {
         ...fitted,
         device,
         model: await localFiles(await resolveHub('Engine.load', named.model, options, models.list)),
+        ...(await draftOf('Engine.load', named, options)),
         ...(await tokenizerOf('Engine.load', options)),
       });
     } catch (error) {
@@ -163,7 +176,9 @@ export class Engine extends EventTarget {
     const { signal, onProgress } = options;
     if (signal?.aborted) throw aborted('loading', signal);
     const fetch = options.model instanceof Response ? once(options.model) : options.fetch;
-    const url = typeof checked.model === 'string' && checked.cache !== false ? keyOf(checked.model) : null;
+    const kept = (model: unknown): string | null =>
+      typeof model === 'string' && checked.cache !== false ? keyOf(model) : null;
+    const [url, draft] = [kept(checked.model), kept(checked.draft)];
     let evicted = false;
     let asked = false;
     const began = performance.now();
@@ -175,7 +190,7 @@ export class Engine extends EventTarget {
         if (message.type !== 'progress' || signal?.aborted) return;
         let { progress } = message;
         logProgress(progress);
-        if (progress.phase === 'download' && !progress.cached && url !== null) {
+        if (progress.phase === 'download' && !progress.cached && url !== null && !progress.draft) {
           if (!asked) {
             asked = true;
             evicted = wasKept(url);
@@ -203,8 +218,12 @@ export class Engine extends EventTarget {
     try {
       const { info } = await Promise.race([answer, abort]);
       if (url !== null && info.storage.kind === 'opfs') {
-        noteKept(url);
-        link.onGone = use(url);
+        const urls = draft === null ? [url] : [url, draft];
+        urls.forEach(noteKept);
+        const ends = urls.map(use);
+        link.onGone = () => {
+          for (const end of ends) end();
+        };
       }
       if (evicted) info.storage.evicted = true;
       const { model, lane, adapter } = info;
@@ -238,7 +257,8 @@ export class Engine extends EventTarget {
     if (missing) throw missing;
     const { signal, fetch, onProgress } = options;
     const model = await localFiles(await resolveHub('Engine.plan', named.model, options, models.list));
-    const checked = { ...named, device, model, ...(await tokenizerOf('Engine.plan', options)) };
+    const draft = await draftOf('Engine.plan', named, options);
+    const checked = { ...named, device, model, ...draft, ...(await tokenizerOf('Engine.plan', options)) };
     const given = { ...(signal ? { signal } : {}), ...(fetch ? { fetch } : {}), ...(onProgress ? { onProgress } : {}) };
     const plan = await call<LoadPlan>({ name: 'plan', options: checked }, given, options.worker === false);
     return typeof model === 'string' ? { url: model, ...plan } : plan;

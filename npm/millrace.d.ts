@@ -35,10 +35,14 @@ export interface WasmDownloadOptions extends Omit<FetchingOptions, 'download'> {
 
 /** What the page itself looks after does not come here. */
 export interface WasmLoadOptions
-  extends Omit<LoadOptions, 'model' | 'tokenizer' | 'onProgress' | 'signal' | 'download' | 'tune' | 'worker'> {
+  extends Omit<
+    LoadOptions,
+    'model' | 'draft' | 'tokenizer' | 'onProgress' | 'signal' | 'download' | 'tune' | 'worker'
+  > {
   /** A tokenizer.json. */
   tokenizer?: Uint8Array<ArrayBuffer>;
   model: string | { files: WasmModelFile[] };
+  draft?: string | { files: WasmModelFile[] };
 }
 
 export interface WasmRequest extends Omit<GenerateOptions, 'onProgress' | 'onTokens' | 'signal'> {
@@ -330,6 +334,14 @@ export interface BenchReport extends Omit<BenchRun, 'chunks'> {
     ms: number;
     kernels?: Pick<ProfileRow, 'step' | 'kernel' | 'variant' | 'calls' | 'us' | 'ms' | 'percent'>[];
   }[];
+  /** Steps with drafts of a model of that shape, in turns with steps without: ms, times those without, tokens that a step took. */
+  draft?: {
+    shape: string;
+    ms: number;
+    steps: { drafts: number; ms: number; times: number; tokens: number }[];
+    /** Tokens a second with `speculate: 'auto'` in those without drafts. */
+    auto: number;
+  };
   /** Answers forced into a form, in turns with free ones. */
   forced?: {
     states: number;

@@ -48,6 +48,14 @@ export interface LoadOptions extends FetchingOptions {
    * The tokens must be the model's. Default: the model's own.
    */
   tokenizer?: string | URL | Blob;
+  /**
+   * A smaller model with the same tokens that drafts for `model`, as `generate`'s `speculate` says: an address, files
+   * or a repository as of `model`. It is loaded after `model` onto the same device and in the same lane, and kept and
+   * fetched as a model of its own. Errors: BAD_OPTION where its tokens are others, UNSUPPORTED_MODEL where either of
+   * the two has layers that cannot go back to before a wrong draft (recurrent ones, embeddings for each layer).
+   * Default: there is none.
+   */
+  draft?: ModelSource;
   /** Called as loading proceeds. */
   onProgress?: (progress: Progress) => void;
   /** Aborts the loading: it rejects with ABORTED. */
@@ -192,12 +200,15 @@ export interface GenerateOptions {
    */
   overflow?: 'error' | 'shift';
   /**
-   * Whether steps read drafts: the tokens that came after the latest place where the text's end stood before, in the
-   * prompt or in the answer. Those that are what the model chooses cost little more than one token together. `auto`
-   * takes as many as have paid in the text so far, none in lane exact and on a GPU in software; `always` drafts in
-   * each step. Texts that need penalties, bias, log probabilities or a grammar have no drafts, nor have models with
-   * recurrent layers. In lane exact the text is the same with and without; in the others steps of several tokens round
-   * otherwise, so that a seed repeats its text for certain with `off`. Default `off`.
+   * Whether steps read drafts: what the draft model that was loaded with `draft` makes of the text so far, or the
+   * tokens that came after the latest place where the text's end stood before, in the prompt or in the answer. Those
+   * that are what the model chooses cost little more than one token together. `auto` takes as many as have paid in the
+   * text so far, of either kind, none in lane exact and on a GPU in software; `always` drafts in each step, by the
+   * draft model where there is one. Texts that need penalties, bias, log probabilities or a grammar have no drafts,
+   * nor have answers that take their steps together with others, nor models with recurrent layers; a prompt with
+   * pictures has none of a draft model. In lane exact the text is the same with and without; in the others steps of
+   * several tokens round otherwise, so that a seed repeats its text for certain with `off`. Default: `auto` where a
+   * draft model is loaded, else `off`.
    */
   speculate?: 'auto' | 'off' | 'always';
   /**
@@ -311,6 +322,11 @@ export interface BenchRows {
   rows?: boolean;
   /** Whether the runs' steps read drafts. Default `off`. */
   speculate?: 'auto' | 'off' | 'always';
+  /**
+   * A known model's shape, of which random weights draft: also measures how long a step with 3, 5 and 7 drafts of it
+   * takes. How many of them are right says nothing about trained models. Default: there is none.
+   */
+  draft?: string;
   /** Has the runs sample at temperature 1, as greedy ones repeat themselves sooner or later. Default false. */
   sampled?: boolean;
   /** Also compares every variant that a step could run with its twin, and measures it. Default false. */
@@ -364,12 +380,15 @@ export interface SharedParams {
   /** Added to the logits of tokens, by id: -100 forbids, 100 forces. -100 to 100. */
   logit_bias?: Readonly<Record<number, number>> | null;
   /**
-   * Whether steps read drafts: the tokens that came after the latest place where the text's end stood before, in the
-   * prompt or in the answer. Those that are what the model chooses cost little more than one token together. `auto`
-   * takes as many as have paid in the text so far, none in lane exact and on a GPU in software; `always` drafts in
-   * each step. Texts that need penalties, bias, log probabilities or a grammar have no drafts, nor have models with
-   * recurrent layers. In lane exact the text is the same with and without; in the others steps of several tokens round
-   * otherwise, so that a seed repeats its text for certain with `off`. Default `off`. Not among OpenAI's.
+   * Whether steps read drafts: what the draft model that was loaded with `draft` makes of the text so far, or the
+   * tokens that came after the latest place where the text's end stood before, in the prompt or in the answer. Those
+   * that are what the model chooses cost little more than one token together. `auto` takes as many as have paid in the
+   * text so far, of either kind, none in lane exact and on a GPU in software; `always` drafts in each step, by the
+   * draft model where there is one. Texts that need penalties, bias, log probabilities or a grammar have no drafts,
+   * nor have answers that take their steps together with others, nor models with recurrent layers; a prompt with
+   * pictures has none of a draft model. In lane exact the text is the same with and without; in the others steps of
+   * several tokens round otherwise, so that a seed repeats its text for certain with `off`. Default: `auto` where a
+   * draft model is loaded, else `off`. Not among OpenAI's.
    */
   speculate?: 'auto' | 'off' | 'always' | null;
   /**
@@ -435,6 +454,7 @@ export const FETCHING: Rows<FetchingOptions> = {
 export const LOAD: Rows<Omit<LoadOptions, keyof FetchingOptions>> = {
   model: { kind: 'model' },
   tokenizer: { kind: 'file' },
+  draft: { kind: 'model' },
   onProgress: { kind: 'callback' },
   signal: { kind: 'signal' },
   lane: { kind: 'name', names: ['auto', 'exact', 'float', 'f16', 'fast'], default: 'auto' },
@@ -521,6 +541,7 @@ export const BENCH: Rows<BenchRows> = {
   profile: { kind: 'flag', default: false },
   rows: { kind: 'flag', default: false },
   speculate: { kind: 'name', names: ['auto', 'off', 'always'], default: 'off' },
+  draft: { kind: 'text' },
   sampled: { kind: 'flag', default: false },
   kernelBench: { kind: 'flag', default: false },
   kernelFilter: { kind: 'text' },

@@ -51,8 +51,11 @@ export function checkLoad(options: LoadOptions): WasmLoadOptions {
     tokenizer: _________,
     memory: __________,
     model,
-    ...rest
+    draft,
+    ...others
   } = options;
+  if (draft instanceof Response) throw bad('Engine.load: draft: a Response can be read only once: give its URL');
+  const rest = draft === undefined ? others : { ...others, draft: modelSource('Engine.load', draft, 'draft') };
   // A Response can be read once: there is nothing to go on with, and nothing to keep it under.
   if (model instanceof Response) return { ...rest, cache: false, model: responseUrl(model) };
   return { ...rest, model: modelSource('Engine.load', model) };
@@ -187,11 +190,11 @@ export function absolute(where: string, option: string, address: string | URL): 
 }
 
 /** A URL against the page (the Worker's own base is another one), or files. */
-function modelSource(where: string, model: ModelSource): WasmLoadOptions['model'] {
+function modelSource(where: string, model: ModelSource, option = 'model'): WasmLoadOptions['model'] {
   if (typeof model === 'string' || model instanceof URL) {
     // Where it is, is asked later.
     if (hubName(model) !== null) return model as string;
-    return absolute(where, 'model', model);
+    return absolute(where, option, model);
   }
   if (Array.isArray(model) && model.length > 0 && model.every((one) => typeof one === 'string' || one instanceof URL))
     return withProjector(where, model);
@@ -201,7 +204,7 @@ function modelSource(where: string, model: ModelSource): WasmLoadOptions['model'
       ? Array.from(model as ArrayLike<ModelFile>)
       : [model as ModelFile];
   if (model === undefined || files.length === 0)
-    throw bad(`${where}: model is missing: give it a URL, or the files themselves`);
+    throw bad(`${where}: ${option} is missing: give it a URL, or the files themselves`);
   return { files: files.map((file) => modelFile(where, file)) };
 }
 
@@ -228,5 +231,5 @@ function modelFile(where: string, file: ModelFile): WasmModelFile {
   }
   if (isObject(file) && wrongOf(TEXT, file.name) === null && file.data instanceof Blob)
     return { name: file.name, data: file.data };
-  throw bad(`${where}: each file of the model must be a File, or { name, data } with a Blob`);
+  throw bad(`${where}: each file of a model must be a File, or { name, data } with a Blob`);
 }

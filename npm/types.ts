@@ -192,16 +192,19 @@ export interface LoadPlan {
   /** `available`: what can still be written, where the browser says so (Chrome says no more than 10 GiB, which then is null). */
   storage: { kind: StorageKind; available: number | null; reason?: string };
   /** GPU memory with a full context. `activations` counts all but weights and the cache: also what the cache takes while it grows, and copies of chats that
-   * a prompt may come back to. `encoder`: what reads pictures, which is loaded with the first of them. `beside`: what other models take, those of this page and
-   * those that were named. */
+   * a prompt may come back to. `encoder`: what reads pictures, which is loaded with the first of them. `draft`: the draft model with all of its own, which `total`
+   * counts, too. `beside`: what other models take, those of this page and those that were named. */
   memory: {
     weights: number;
     kv: number;
     activations: number;
     encoder: number;
+    draft: number;
     total: number;
     beside: number;
   };
+  /** What loading the draft model alone would take, where there is one: its download and storage are beside the model's. */
+  draft?: LoadPlan;
   /** The largest buffer. */
   largest: { name: string; bytes: number };
   /** Bytes: the largest buffer and the largest binding of this GPU. Browsers do not tell how much memory a GPU has: `memory` is what you allowed. */
@@ -306,6 +309,8 @@ export interface Progress {
   note?: string;
   /** Phase `queue` alone: how many requests to this engine come first, the one at work counted; 0 as the turn comes. */
   ahead?: number;
+  /** It is about the draft model. */
+  draft?: boolean;
 }
 
 /** A kernel of a decode step, as used for one kind of step. */
@@ -652,6 +657,8 @@ export interface EngineInfo {
   self_test: { checked: number; ms: number; wrong: string[]; skipped?: string };
   /** Adapters that are loaded. */
   adapters: LoadedAdapter[];
+  /** The draft model, where one is loaded ({@link LoadOptions.draft}). */
+  draft?: EngineInfo['model'];
   /** What is not as it should be, for people: empty on a GPU that computes as it should. The console shows them as well. */
   warnings: string[];
   /** Every dispatch of a pass and of a decode step, in order. */

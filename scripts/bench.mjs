@@ -257,6 +257,12 @@ function print(report, earlier) {
     );
     out(`after a rest ${cold}; warmed up ${warmed}`);
   }
+  if (report.draft) {
+    const { shape, ms, auto } = report.draft;
+    out(`draft        ${shape}: a step without drafts ${n(ms, 4)} ms; auto is ${n(auto, 2)} times as fast`);
+    for (const { drafts, ms, times, tokens } of report.draft.steps)
+      out(`  ${drafts} drafts    ${n(ms, 4)} ms, ${n(times, 2)} times; ${n(tokens, 2)} tokens a step`);
+  }
   if (report.forced) {
     const { forced_tok_s, free_tok_s, ratio, states, bytes, compile_ms } = report.forced;
     out(

@@ -1,5 +1,6 @@
 // npm run generate -- OPTIONS: the engine in a headless browser, from the command line. `--help` lists the options.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { basename, dirname, resolve } from 'node:path';
 import { CodedError, localModel, openPage } from './lib/headless.mjs';
 import { flagsOf, help, optionsOf, parsed } from './lib/options.mjs';
 import { bad, command, placed, readText, showProgress, valuesOf } from './lib/page_cli.mjs';
@@ -17,6 +18,7 @@ const HELP = `npm run generate -- OPTIONS
   --schema FILE.json                   A JSON Schema that the answer has to satisfy.
   --tools FILE.json                    Tools, as OpenAI's clients give them: calls of them are told apart from the text.
   --tokenizer FILE                     A tokenizer.json for a .gguf file whose way of cutting texts is not known here.
+  --draft builtin | PATH | URL         A smaller model with the same tokens that drafts for the model.
   --headed                             Show the browser.
   --json                               One JSON object on the last line.
   --logits FILE.json                   The raw logits of the last prompt position.
@@ -34,6 +36,7 @@ const OPTIONS = {
   tools: { type: 'string' },
   schema: { type: 'string' },
   tokenizer: { type: 'string' },
+  draft: { type: 'string' },
   headed: { type: 'boolean' },
   json: { type: 'boolean' },
   logits: { type: 'string' },
@@ -48,9 +51,10 @@ await command(async (args) => {
   }
   const job = jobOf(given);
   const local = localModel(given.model);
-  const { page, model, close } = await openPage({ local, headed: given.headed });
+  const draft = draftOf(given);
+  const { page, model, close } = await openPage({ local, headed: given.headed, mounts: draft.mounts });
   try {
-    job.load = placed(job.load, model, given.model);
+    job.load = { ...placed(job.load, model, given.model), ...draft.load };
     await page.exposeFunction('millraceDelta', (text) => void process.stdout.write(text));
     await page.exposeFunction('millraceProgress', showProgress);
     process.once('SIGINT', () => void page.evaluate(() => globalThis.millraceStop?.()).catch(() => {}));
@@ -61,6 +65,16 @@ await command(async (args) => {
     await close();
   }
 });
+
+/** Where the page finds the draft model, and what the server has to serve for that. */
+function draftOf({ draft }) {
+  if (draft === undefined) return { mounts: {}, load: {} };
+  const local = localModel(draft);
+  if (local === null) return { mounts: {}, load: { draft: draft === 'builtin' ? '/models/box.gguf' : draft } };
+  const folder = statSync(local).isDirectory();
+  const mounts = { '/draft/': folder ? resolve(local) : dirname(resolve(local)) };
+  return { mounts, load: { draft: `/draft/${folder ? '' : encodeURIComponent(basename(local))}` } };
+}
 
 /** The load options, the prompt and the generation options, from the command line's. */
 function jobOf(given) {

@@ -55,7 +55,7 @@ const rowsOf = (section) =>
 
 function interfaceOf([section, name, parent, what]) {
   const fields = rowsOf(section).map(
-    ([option, row]) => `${comment(about(row))}\n  ${option}${row.kind === 'model' ? '' : '?'}: ${typeOf(row)};`,
+    ([option, row]) => `${comment(about(row))}\n  ${option}${option === 'model' ? '' : '?'}: ${typeOf(row)};`,
   );
   return `/** ${what} */\nexport interface ${name}${parent ? ` extends ${parent}` : ''} {\n${fields.join('\n')}\n}\n`;
 }

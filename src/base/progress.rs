@@ -66,11 +66,14 @@ pub struct Progress {
     /// The event as a message for the user, with the reason: what is waited for, and how long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Whether it is about the draft model.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub draft: bool,
 }
 
 impl Progress {
     /// A report of `phase` about no file in particular.
     pub fn new(phase: Phase, loaded: u64, total: u64) -> Self {
-        Self { phase, loaded, total, file: None, cached: false, reason: None, event: None, note: None }
+        Self { phase, loaded, total, file: None, cached: false, reason: None, event: None, note: None, draft: false }
     }
 }

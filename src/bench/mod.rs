@@ -2,12 +2,14 @@
 //! medians of several runs.
 
 mod company;
+mod draft;
 mod forced;
 mod idle;
 mod quality;
 pub mod shapes;
 
 pub use company::Company;
+pub use draft::Drafted;
 pub use forced::Forced;
 pub use idle::Idle;
 pub use quality::{Quality, quality};
@@ -215,6 +217,9 @@ pub struct Report {
     /// Answers forced into a form, where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forced: Option<Forced>,
+    /// Steps with a draft model's drafts, where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft: Option<Drafted>,
     /// Every variant that a step could run, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelRow>,
@@ -318,6 +323,10 @@ pub async fn run(
     };
     let idle =
         if options.idle { Some(idle::measure(&mut session, &ids, options, report, cancel).await?) } else { None };
+    let draft = match &options.draft {
+        Some(name) => Some(draft::measure(&mut session, &ids, options, (name, quant), progress, cancel).await?),
+        None => None,
+    };
     let median = |of: &dyn Fn(&BenchRun) -> f64| median(runs.iter().map(of).collect());
     let decode_tok_s = median(&|r| r.decode_tok_s);
     // Before the bench makes a large buffer of its own.
@@ -385,6 +394,7 @@ pub async fn run(
         second_turn,
         idle,
         forced,
+        draft,
         kernels,
         runs,
         tuning,

@@ -3,7 +3,7 @@ use super::{Case, Compare};
 use crate::base::numbers::FEW_ROWS;
 use crate::cpu::sampling::ordered;
 use crate::kernels::{State, Variant};
-use crate::sample::{AFTER_END, SLICES, Sampling};
+use crate::sample::{AFTER_END, NOT_A_NUMBER, SLICES, Sampling};
 
 const ROWS: usize = FEW_ROWS as usize;
 
@@ -38,6 +38,54 @@ pub fn draft(_: &'static Variant, random: &mut Random) -> Vec<Case> {
             overrides: vec![("T", f64::from(rows))],
             grid: [1, 1, 1],
             buffers: vec![("state", state.words()), ("text", held), ("tokens", untouched(ROWS))],
+            outputs: vec![("state", Compare::Exact), ("tokens", Compare::Exact)],
+        }
+    };
+    shapes.into_iter().map(make).collect()
+}
+
+pub fn drafter_begin(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let state = State { pos: 70, token: 9, rows: 4, step: 30, limit: 100, slot: 3, turn: 8, ..State::default() };
+    // The draft model is done with the text before, in a slot of its own.
+    let drafter = State { pos: 12, token: 4, done: 1, rows: 1, step: 7, limit: u32::MAX, slot: 1, ..State::default() };
+    let at = State { pos: random.below(4096), token: random.below(1000), ..state };
+    let make = |(what, state): (&str, State)| Case {
+        name: what.to_owned(),
+        overrides: Vec::new(),
+        grid: [1, 1, 1],
+        buffers: vec![("state", state.words()), ("drafter", drafter.words())],
+        outputs: vec![("drafter", Compare::Exact)],
+    };
+    [("a step of one row", State { rows: 1, ..state }), ("anywhere", at)].into_iter().map(make).collect()
+}
+
+pub fn drafter_end(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let vocab = 1000;
+    let good: [u32; 7] = std::array::from_fn(|_| random.below(vocab));
+    let with = |at: usize, id| std::array::from_fn(|i| if i == at { id } else { good[i] });
+    // (what, rows of a step, drafts, tokens sampled so far of 100)
+    let shapes: [(&str, u32, [u32; 7], u32); 8] = [
+        ("three drafts", 4, good, 0),
+        ("five drafts", 6, good, 9),
+        ("seven drafts", 8, good, 1),
+        ("no number among the logits", 8, with(4, NOT_A_NUMBER), 1),
+        ("the end of the draft model's text", 8, with(1, AFTER_END), 1),
+        ("a first token that the model does not have", 4, with(0, vocab), 1),
+        ("the limit is near", 8, good, 97),
+        ("the limit is next", 8, good, 99),
+    ];
+    let make = |(what, rows, drafts, step): (&str, u32, [u32; 7], u32)| {
+        let state = State { pos: 50, token: 77, rows: 1, step, limit: 100, turn: 3, ..State::default() };
+        Case {
+            name: what.to_owned(),
+            overrides: vec![("T", f64::from(rows)), ("V", f64::from(vocab))],
+            grid: [1, 1, 1],
+            // Behind the drafts are those of the step before.
+            buffers: vec![
+                ("state", state.words()),
+                ("ring", [&drafts[..], &[1, 2, 3]].concat()),
+                ("tokens", untouched(ROWS)),
+            ],
             outputs: vec![("state", Compare::Exact), ("tokens", Compare::Exact)],
         }
     };

@@ -120,6 +120,8 @@ const CASES: &[(&str, Cases)] = &[
     ("advance", sampler::advance),
     ("draft", accept::draft),
     ("accept", accept::accept),
+    ("drafter_begin", accept::drafter_begin),
+    ("drafter_end", accept::drafter_end),
     ("constrain", grammar::constrain),
     ("walk", grammar::walk_rows),
     ("penalize", sampler::penalize),
@@ -437,7 +439,7 @@ mod tests {
         let silent = Twin { writes: false };
         // Greedy sampling needs no statistics.
         let idle = |row: &Row| {
-            (row.case == "done" && !matches!(row.kernel, "advance" | "accept"))
+            (row.case == "done" && !cpu::PAST_THE_END.contains(&row.kernel))
                 || (row.case.starts_with("greedy") && row.kernel == "logit_stats")
                 || row.case.starts_with("idle")
         };

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-pub use millrace_twins::{place, quantize, sampling, threshold};
+pub use millrace_twins::{PAST_THE_END, place, quantize, sampling, threshold};
 
 use crate::error::{Error, Result};
 use crate::kernels::Variant;

@@ -25,6 +25,8 @@ pub(super) struct Chunk {
     /// The number of steps.
     pub steps: u32,
     pub pass: Pass,
+    /// Drafts of each step that the draft model makes; 0 where it makes none.
+    pub drafts: u32,
 }
 
 impl Chunk {
@@ -104,6 +106,11 @@ impl InFlight {
         self.stop();
     }
 
+    /// Whether no chunk is in flight.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Whether there was an error.
     pub fn failed(&self) -> bool {
         self.failure.is_some()
@@ -167,12 +174,12 @@ impl InFlight {
         let mut left = chunk.steps;
         while left > PER_SUBMIT {
             let mut encoder = session.gpu.encoder("decode");
-            self.encode(session, &mut encoder, chunk, PER_SUBMIT, std::mem::take(&mut has_logits));
+            self.encode(session, &mut encoder, chunk, PER_SUBMIT, std::mem::take(&mut has_logits))?;
             session.gpu.submit(encoder);
             left -= PER_SUBMIT;
         }
         let mut encoder = session.gpu.encoder("decode");
-        self.encode(session, &mut encoder, chunk, left, has_logits);
+        self.encode(session, &mut encoder, chunk, left, has_logits)?;
         self.copy_sampled(session, &mut encoder, chunk)?;
         if let Some((sequence, tokens)) = self.snapshots {
             let slot = session.states.slot_of(sequence)?;
@@ -185,19 +192,26 @@ impl InFlight {
     }
 
     /// Encodes `n` of a chunk's steps; of the first only the sampling with `has_logits`.
-    fn encode(&self, session: &Session, encoder: &mut Encoder, chunk: Chunk, n: u32, has_logits: bool) {
+    fn encode(&self, session: &Session, encoder: &mut Encoder, chunk: Chunk, n: u32, has_logits: bool) -> Result<()> {
         let needs = self.needs;
+        let drafting = session.drafting(chunk.drafts)?;
         // Where some steps take several tokens, single-token steps end with the same stage.
         let accepts = needs.drafts && chunk.pass == Pass::Decode;
         let accept = session.steps(Pass::Four).iter().filter(|step| accepts && step.stage == Stage::Accept);
         let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
         for i in 0..n {
             let whole = i > 0 || !has_logits;
-            let wanted = |step: &&Encoded| needs.wants(step) && (whole || step.stage.samples());
+            // The draft model's drafts take the place of those that are looked up.
+            let looks_up = |stage| drafting.is_none() || stage != Stage::Draft;
+            let wanted = |step: &&Encoded| needs.wants(step) && (whole || step.stage.samples()) && looks_up(step.stage);
+            if let Some(drafting) = drafting {
+                drafting.record(&session.gpu, &mut compute);
+            }
             for step in session.steps(chunk.pass).iter().filter(wanted).chain(accept.clone()) {
                 session.gpu.dispatch(&mut compute, &step.bound, step.grid.at(chunk.rows()));
             }
         }
+        Ok(())
     }
 
     /// Copies the results of a chunk's steps to the staging buffer: of each ring the rows of all steps.

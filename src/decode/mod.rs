@@ -4,6 +4,7 @@
 mod adapters;
 mod bisect;
 mod chunk;
+mod drafter;
 mod in_flight;
 mod needs;
 mod pool;
@@ -25,6 +26,7 @@ mod warm;
 
 pub use bisect::Compared;
 pub use chunk::MOST as RING;
+pub use drafter::DRAFTS;
 pub use pool::Text;
 pub use profile::{KernelRow, PrefillRow, ProfileRow, RowsTime, Use};
 #[cfg(test)]
@@ -37,6 +39,8 @@ pub(crate) use session::most_beside;
 pub use session::move_in_stages_of;
 pub use session::{SelfTest, Session};
 pub use speculate::Speculate;
+#[cfg(feature = "lab")]
+pub use speculate::draft_with_gaps;
 pub use tiles::{Tile, TileSizes};
 pub use tune::{BUDGET_MS, Tuned};
 pub use turn::{Extras, Logprobs, MOST_TOGETHER, Outcome, Pace, Progress, STATE_COPIES, Stretch, Timings, Turn};

@@ -129,6 +129,12 @@ impl Session {
         Ok(needs)
     }
 
+    /// Whether drafts can pay: lane exact has no kernels that compute several rows at little more cost than one, and on
+    /// the CPU there is no such gain.
+    pub(crate) fn drafts_pay(&self) -> bool {
+        self.rows_pay.unwrap_or(self.lane() != Lane::Exact && !self.gpu.caps().software)
+    }
+
     /// Compiles steps that read drafts, where they pay or are always wanted. Returns whether the generation has drafts.
     /// `allowed`: whether its sampling allows drafts.
     async fn prepare_drafts(&mut self, speculate: Speculate, allowed: bool) -> Result<bool> {
@@ -141,9 +147,7 @@ impl Session {
         }
         let tries = match speculate {
             Speculate::Off => false,
-            // Lane exact has no kernels that compute several rows at little more cost than one; on the CPU there is no
-            // such gain.
-            Speculate::Auto => allowed && self.lane() != Lane::Exact && !self.gpu.caps().software,
+            Speculate::Auto => allowed && self.drafts_pay(),
             Speculate::Always => true,
         };
         if !tries {

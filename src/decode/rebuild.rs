@@ -39,6 +39,7 @@ impl Session {
         self.set_picture_attention(lost.model().config().picture_attention);
         self.states.inherit(lost.states);
         self.ms_a_token = lost.ms_a_token;
+        self.step_times = lost.step_times;
         self.rotate_long(lost.long)
     }
 

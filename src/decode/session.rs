@@ -29,10 +29,12 @@ pub use growth::move_in_stages_of;
 
 use super::adapters::{Loaded, Voices};
 use super::chunk::MOST;
+use super::drafter::Drafter;
 use super::needs::MOST_ROW;
 use super::program::{
     Compiled, Encoded, Program, build_plans, compile, compile_ahead, encode, make_buffer, make_buffers, plans_with,
 };
+use super::speculate::StepTimes;
 
 /// Staging buffers: one for each readback in flight, and one to spare.
 const STAGING: usize = 3;
@@ -105,6 +107,12 @@ pub struct Session {
     pub(super) states: States,
     /// Whether the tables of rotations are those for texts longer than the model's original context.
     pub(super) long: bool,
+    /// The draft model, where there is one.
+    pub(super) drafter: Option<Box<Drafter>>,
+    /// Whether steps of several rows cost less than the steps of each; `None`: by lane and device.
+    pub(crate) rows_pay: Option<bool>,
+    /// Times of steps of one sequence, for the next generation's drafts.
+    pub(super) step_times: StepTimes,
 }
 
 /// The result of a self-test.
@@ -165,6 +173,9 @@ impl Session {
             ms_a_token: None,
             ms_a_step: None,
             long: false,
+            drafter: None,
+            rows_pay: None,
+            step_times: StepTimes::default(),
         };
         session.lay_out(sizes).await?;
         session.select.finish()?;

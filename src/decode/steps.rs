@@ -11,7 +11,7 @@ use super::needs::Needs;
 use super::prefill::Next;
 use super::prompt::Begun;
 use super::session::Session;
-use super::speculate::{ACCEPTED_ROW, Speculate, Speculation, Taken};
+use super::speculate::{ACCEPTED_ROW, NextSteps, Speculate, Speculation, Taken};
 use super::turn::{Logprobs, MOST_TOGETHER, Outcome, Pace, Progress, Stretch, Timings, Turn, rate};
 use crate::base::now_ms;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,6 +38,8 @@ struct Clock {
     before: Snapshot,
     /// After the last pass of a prompt was submitted.
     after_prefill: Snapshot,
+    /// What the draft model's reading has cost, which is no part of decoding.
+    drafter: Snapshot,
 }
 
 impl Session {
@@ -67,17 +69,26 @@ impl Session {
         self.voice_of(&sequences)?;
         let needs = self.prepare_turns(turns, pass).await?;
         let before = self.gpu.counters().snapshot();
-        let mut rows = Vec::with_capacity(turns.len());
+        let (all, mut rows) = (turns.len(), Vec::with_capacity(turns.len()));
         for turn in turns {
-            let begun = self.begin_prompt(turn).await?;
-            rows.push(Row::new(turn, begun));
+            match self.begin_prompt(turn).await {
+                Ok(begun) => rows.push(Row::new(turn, begun)),
+                // The others stand where they were, and go on in another run.
+                Err(e) if all > 1 && matches!(e.kind(), ErrorKind::OutOfMemory | ErrorKind::ContextFull) => {
+                    let mut parts: Vec<_> = (1..all).map(|_| Ok(Outcome::default())).collect();
+                    parts.insert(rows.len(), Err(e));
+                    return Ok(Stretch { parts, failure: None });
+                }
+                Err(e) => return Err(e),
+            }
         }
         if rows.len() > 1 {
             self.check_company(&rows)?;
             // Each row's prompt has set its own adapter.
             self.voice_of(&sequences)?;
         }
-        let clock = Clock { started, prefilled: now_ms(), before, after_prefill: self.gpu.counters().snapshot() };
+        let (after_prefill, drafter) = (self.gpu.counters().snapshot(), Snapshot::default());
+        let clock = Clock { started, prefilled: now_ms(), before, after_prefill, drafter };
         let mut steps = Loop::new(self, rows, pass, needs, pace, clock);
         steps.put_parameters(self)?;
         steps.run(self).await;
@@ -120,6 +131,13 @@ struct Loop<'t, 'a> {
     in_flight: InFlight,
     /// Drafts, of a sequence alone.
     speculation: Option<Speculation>,
+    /// Tokens that were known at the end of the last chunk with drafts of the draft model; 0 where there was none.
+    followed: usize,
+    /// Whether steps without the draft model's drafts came after those with them: it lacks the text of these.
+    behind: bool,
+    /// Whether the draft model reads what it has missed before the steps of the next readback, whose time then says
+    /// nothing about steps with drafts.
+    catches_up: bool,
     /// The least and the most tokens of a row that the recorded steps take.
     least: u32,
     most: u32,
@@ -137,14 +155,20 @@ impl<'t, 'a> Loop<'t, 'a> {
             None => policy(session.ms_a_step).patient(PATIENCE_MS),
         };
         let snapshots = alone.map(|turn| (turn.sequence, turn.prompt.len() as u32));
-        let speculation = alone
-            .filter(|_| needs.drafts)
-            .map(|turn| Speculation::new(turn.prompt.ids(), turn.speculate == Speculate::Always));
+        let speculation = alone.filter(|_| needs.drafts).map(|turn| {
+            // A draft model reads tokens alone.
+            let drafter = session.drafter_terms().filter(|_| !turn.prompt.has_rows());
+            let always = turn.speculate == Speculate::Always;
+            Speculation::new(turn.prompt.ids(), always, session.step_times, drafter)
+        });
         Self {
             longest: rows.iter().map(|row| row.turn.limit).max().unwrap_or_default(),
             has_logits: rows.iter().all(|row| !row.begun.resumed),
             in_flight: InFlight::new(policy, needs, snapshots),
             speculation,
+            followed: 0,
+            behind: false,
+            catches_up: false,
             rows,
             pass,
             pace,
@@ -198,6 +222,10 @@ impl<'t, 'a> Loop<'t, 'a> {
             self.record_ahead(session).await;
             self.wait_for_prompts(session).await;
             let Some((chunk, read)) = self.in_flight.read(session).await else { return };
+            // The draft model's pass over the prompt was submitted after the first step, and before the second.
+            if let Err(e) = session.drafter_has_read().await {
+                self.in_flight.fail(e);
+            }
             let complete = self.rows.iter().all(|row| row.ended);
             match read {
                 // A device that is lost after the last token costs no answer anything: the next call returns the error.
@@ -217,7 +245,13 @@ impl<'t, 'a> Loop<'t, 'a> {
                 self.in_flight.stop();
                 break;
             }
-            let chunk = self.next_chunk();
+            let mut chunk = self.next_chunk();
+            // Room for what the chunk may write, and the position behind it.
+            let end = self.rows.first().map_or(0, |row| row.end(self.most + self.most_of(chunk)));
+            if chunk.drafts > 0 && !session.drafts_reach(end) {
+                self.speculation.iter_mut().for_each(Speculation::drop_drafter);
+                chunk = self.next_chunk();
+            }
             // States grow before a chunk, never within.
             let most = self.most + self.most_of(chunk);
             for row in &mut self.rows {
@@ -231,10 +265,19 @@ impl<'t, 'a> Loop<'t, 'a> {
             if self.rows.iter().any(|row| row.ended) {
                 self.in_flight.stop();
             }
+            if chunk.drafts > 0 && self.in_flight.wants_more() {
+                match self.follow(session, end).await {
+                    Ok(true) => {}
+                    // The tokens in flight have to be known first.
+                    Ok(false) => break,
+                    Err(e) => self.in_flight.fail(e),
+                }
+            }
             if !self.in_flight.wants_more() {
                 break;
             }
             self.in_flight.record(session, chunk, chunk.at == 0 && self.has_logits);
+            self.behind |= chunk.drafts == 0 && session.follows();
             self.least += chunk.steps;
             self.most = most;
         }
@@ -244,10 +287,57 @@ impl<'t, 'a> Loop<'t, 'a> {
     fn next_chunk(&mut self) -> Chunk {
         let at = self.in_flight.recorded();
         // The first token's logits are prefill's, of one row.
-        let speculation = self.speculation.as_ref().filter(|_| at > 0);
-        let (pass, tokens_a_step) = speculation.map_or((self.pass, 1.0), Speculation::next);
-        let steps = (f64::from(self.in_flight.next_tokens()) / tokens_a_step).ceil() as u32;
-        Chunk { at, steps: steps.min(self.longest - self.least), pass }
+        let speculation = self.speculation.as_mut().filter(|_| at > 0);
+        let NextSteps { pass, drafts, tokens } =
+            speculation.map_or(NextSteps { pass: self.pass, drafts: 0, tokens: 1.0 }, Speculation::next);
+        let steps = (f64::from(self.in_flight.next_tokens()) / tokens).ceil() as u32;
+        Chunk { at, steps: steps.min(self.longest - self.least), pass, drafts }
+    }
+
+    /// Has the draft model follow the text, and makes room for its drafts below `end`. False where the text's end is not
+    /// known, as chunks without its drafts are in flight.
+    async fn follow(&mut self, session: &mut Session, end: u32) -> Result<bool> {
+        if self.behind && self.in_flight.is_empty() {
+            self.stop_following(session)?;
+        }
+        if self.behind {
+            return Ok(false);
+        }
+        if !session.follows() {
+            let (Some(row), Some(speculation)) = (self.rows.first(), &self.speculation) else { return Ok(false) };
+            let text = speculation.text();
+            // The first chunk's only token comes from the prompt's logits: all that was read is the prompt.
+            let of_prompt = self.in_flight.recorded() == 1 && self.has_logits && row.outcome.tokens.is_empty();
+            let read = match of_prompt {
+                true => text.len(),
+                false if self.in_flight.is_empty() => text.len().saturating_sub(1),
+                false => return Ok(false),
+            };
+            let before = session.gpu.counters().snapshot();
+            let followed = session.follow(&text[..read], row.turn.cancel).await;
+            self.clock.drafter = self.clock.drafter.and(session.gpu.counters().snapshot().since(before));
+            self.catches_up = true;
+            match followed {
+                // The answer ends after the chunks in flight.
+                Err(e) if e.kind() == ErrorKind::Aborted => {
+                    self.in_flight.stop();
+                    return Ok(false);
+                }
+                followed => followed?,
+            }
+        }
+        session.prepare_following(end).await.map(|()| true)
+    }
+
+    /// The draft model follows no longer: it has what the model had read by the end of the last step with its drafts.
+    fn stop_following(&mut self, session: &mut Session) -> Result<()> {
+        let Some(speculation) = &self.speculation else { return Ok(()) };
+        // No step has read the last token that was chosen.
+        let read = self.followed.saturating_sub(1);
+        let known = (self.followed > 0 && !self.in_flight.failed()).then(|| &speculation.text()[..read]);
+        session.stop_following(known)?;
+        (self.behind, self.followed) = (false, 0);
+        Ok(())
     }
 
     /// Most tokens of a row that a chunk's steps take.
@@ -302,10 +392,14 @@ impl<'t, 'a> Loop<'t, 'a> {
     /// Learns from a chunk for the next: from its time where it was measured, and from the tokens of a sequence alone.
     fn learn(&mut self, chunk: Chunk, alone: Option<&Taken>, ms: Option<f64>) {
         let most = self.most_of(chunk);
+        let ms = ms.filter(|_| chunk.drafts == 0 || !std::mem::take(&mut self.catches_up));
         if let (Some(speculation), Some(taken)) = (&mut self.speculation, alone) {
             let tokens = taken.tokens.len() as u32;
-            speculation.push(&taken.tokens);
-            ms.into_iter().for_each(|ms| speculation.measured(chunk.pass, chunk.steps, ms));
+            speculation.took(taken, chunk.drafts);
+            ms.into_iter().for_each(|ms| speculation.measured(chunk.pass, chunk.drafts, chunk.steps, ms));
+            if chunk.drafts > 0 {
+                self.followed = speculation.text().len();
+            }
             self.least = (self.least + tokens).saturating_sub(chunk.steps);
             self.most = (self.most + tokens).saturating_sub(most);
         }
@@ -314,10 +408,14 @@ impl<'t, 'a> Loop<'t, 'a> {
     }
 
     /// Updates the sequences' states, and returns the outcome of each turn.
-    fn end(self, session: &mut Session) -> Result<Stretch> {
+    fn end(mut self, session: &mut Session) -> Result<Stretch> {
         let ms = self.in_flight.ms_a_token();
         let speed = if self.in_company() { &mut session.ms_a_step } else { &mut session.ms_a_token };
         *speed = ms;
+        if let Some(speculation) = &self.speculation {
+            session.step_times = speculation.times();
+        }
+        self.stop_following(session)?;
         let shared = self.shared(session.gpu.counters().snapshot());
         let Self { rows, mut in_flight, .. } = self;
         let (failure, recorded) = (in_flight.take_failure(), in_flight.recorded());
@@ -331,7 +429,7 @@ impl<'t, 'a> Loop<'t, 'a> {
 
     /// The times and counters that all rows share.
     fn shared(&self, counters: Snapshot) -> Outcome {
-        let Clock { started, prefilled, before, after_prefill } = self.clock;
+        let Clock { started, prefilled, before, after_prefill, drafter } = self.clock;
         let (first, last) = self.in_flight.times().unwrap_or((prefilled, prefilled));
         let timings = Timings {
             prefill_ms: prefilled - started,
@@ -341,8 +439,8 @@ impl<'t, 'a> Loop<'t, 'a> {
         };
         Outcome {
             timings,
-            counters: counters.since(after_prefill),
-            prefill_submits: after_prefill.since(before).submits,
+            counters: counters.since(after_prefill).since(drafter),
+            prefill_submits: after_prefill.since(before).submits + drafter.submits,
             record_ms: self.in_flight.record_ms(),
             ..Outcome::default()
         }
@@ -379,10 +477,15 @@ impl<'t, 'a> Row<'t, 'a> {
         (self.failure, self.ended) = (Some(e), true);
     }
 
+    /// The end of the positions that steps up to the first `tokens` tokens write.
+    fn end(&self, tokens: u32) -> u32 {
+        // The step that samples token n reads position prompt - 1 + n.
+        self.turn.prompt.len() as u32 + tokens.min(self.turn.limit) - 1
+    }
+
     /// Makes room in the sequence's state for the first `tokens` tokens.
     async fn make_room(&self, session: &mut Session, tokens: u32) -> Result<()> {
-        // The step that samples token n reads position prompt - 1 + n.
-        let end = self.turn.prompt.len() as u32 + tokens.min(self.turn.limit) - 1;
+        let end = self.end(tokens);
         session.ensure(end).await?;
         session.states.may_write(self.turn.sequence, end)
     }

@@ -10,7 +10,7 @@ use super::texts::{Rendered, rendered_prompt};
 use super::{Engine, Event, FinishReason, Generation, GenerationCounters, Overflow, Prompt, Request};
 use crate::base::options::Options as _;
 use crate::base::{Cancel, Progress, now_ms};
-use crate::decode::{self, Extras, Outcome, Pace, ProfileRow, Stretch, Timings, Turn};
+use crate::decode::{self, Extras, Outcome, Pace, ProfileRow, Speculate, Stretch, Timings, Turn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grammar::{Compiled, Constraint, Grammar};
 use crate::sample::{Sampling, SamplingOptions};
@@ -111,6 +111,11 @@ impl<'a> Answer<'a> {
         self.request.max_tokens.unwrap_or(u32::MAX) - self.outcome.tokens.len() as u32
     }
 
+    /// Whether the answer has the tokens that its request allows: cancelling it has cut nothing off.
+    fn has_all_tokens(&self) -> bool {
+        !self.outcome.tokens.is_empty() && self.wanted() == 0
+    }
+
     /// Whether the last token is an end token.
     fn stopped_itself(&self) -> bool {
         self.outcome.tokens.last().is_some_and(|id| self.sampler.stop.contains(id))
@@ -124,7 +129,7 @@ impl<'a> Answer<'a> {
     /// Whether the answer's tokens can be sampled in one step with tokens of other answers: not where drafts are always
     /// wanted, which take a step's further rows.
     pub fn may_stand_beside(&self) -> bool {
-        self.request.speculate != decode::Speculate::Always
+        self.request.speculate != Some(Speculate::Always)
     }
 
     /// The grammar of the answer, if it has one.
@@ -136,7 +141,7 @@ impl<'a> Answer<'a> {
     fn finish_reason(&self) -> FinishReason {
         if self.out.stopped() || self.stopped_itself() {
             FinishReason::Stop
-        } else if self.cancel.is_cancelled() {
+        } else if self.cancel.is_cancelled() && !self.has_all_tokens() {
             FinishReason::Abort
         } else {
             FinishReason::Length
@@ -144,7 +149,9 @@ impl<'a> Answer<'a> {
     }
 
     /// The answer's next turn in the decode loop, of at most `limit` tokens.
-    fn turn(&mut self, limit: u32) -> Turn<'_> {
+    /// `drafter`: whether a draft model is loaded, which drafts where the request does not say otherwise.
+    fn turn(&mut self, limit: u32, drafter: bool) -> Turn<'_> {
+        let unasked = if drafter { Speculate::Auto } else { Speculate::Off };
         let extras = extras(&self.outcome, &self.sampler, &self.request);
         let out = &mut self.out;
         Turn {
@@ -156,7 +163,7 @@ impl<'a> Answer<'a> {
             resumed: self.resumed,
             extras,
             constraint: self.constraint.as_mut(),
-            speculate: self.request.speculate,
+            speculate: self.request.speculate.unwrap_or(unasked),
             cancel: &self.cancel,
             on_progress: Box::new(|progress| out.hear(progress)),
         }
@@ -314,8 +321,9 @@ impl Engine {
             }
         }
         let limits: Vec<u32> = answers.iter().map(|answer| self.limit(answer)).collect();
+        let drafter = self.draft.is_some();
         let mut turns: Vec<Turn<'_>> =
-            answers.iter_mut().zip(&limits).map(|(answer, limit)| answer.turn(*limit)).collect();
+            answers.iter_mut().zip(&limits).map(|(answer, limit)| answer.turn(*limit, drafter)).collect();
         let run = self.session.run(&mut turns, Pace { chunk: self.options.chunk, pause }).await;
         drop(turns);
         let Stretch { parts, failure } = run.unwrap_or_else(|e| Stretch { parts: Vec::new(), failure: Some(e) });

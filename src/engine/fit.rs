@@ -66,7 +66,9 @@ pub struct FitMemory {
     pub activations: u64,
     /// The vision tower, which is loaded for the first picture: its weights, and its activations for the largest tile.
     pub encoder: u64,
-    /// The sum of weights, kv, activations and encoder.
+    /// The draft model with all of its own.
+    pub draft: u64,
+    /// The sum of weights, kv, activations, encoder and draft.
     pub total: u64,
     /// Bytes that other models take, or will take, with full contexts.
     pub beside: u64,
@@ -269,6 +271,7 @@ impl Survey {
             kv,
             activations,
             encoder,
+            draft: 0,
             total: weights + kv + activations + encoder,
             beside: room.beside,
         };

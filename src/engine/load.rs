@@ -262,6 +262,7 @@ async fn new_session(
     let context = context_of(options, model.config())?;
     let sizes = sizes_of(options, context);
     let mut session = Session::new(gpu.clone(), model, layout, select, context, sizes).await?;
+    session.rows_pay = options.together;
     session.limit_context(super::fit::context_that_fits(
         session.layout(),
         session.sizes(),
@@ -324,6 +325,6 @@ pub(super) fn context_of(options: &LoadOptions, config: &model::ModelConfig) -> 
             config.context
         ))),
         Some(n) => Ok(n),
-        None => Ok(config.context),
+        None => Ok(options.most_context.map_or(config.context, |most| most.min(config.context))),
     }
 }

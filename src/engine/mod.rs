@@ -5,6 +5,7 @@ mod answer;
 mod bisect;
 mod company;
 mod conversations;
+mod draft;
 mod embed;
 mod examine;
 pub mod fit;
@@ -25,6 +26,7 @@ mod vision;
 pub use adapters::AdapterAbout;
 pub use bisect::bisect;
 pub use company::{Asked, Desk};
+pub(crate) use draft::open_beside;
 pub use embed::{Embeddings, Ranked, Ranking};
 pub use examine::{Examined, Finding, examine};
 pub use fit::Room;
@@ -59,6 +61,7 @@ use crate::state::{FIRST, SequenceId};
 use crate::text::calls::Formats;
 use crate::text::{ChatTemplate, Tokenizer};
 use crate::weights::LoadTimes;
+use draft::Draft;
 use embed::Around;
 use forced::Grammars;
 use pictures::{Eyes, Seen, Sight};
@@ -85,6 +88,8 @@ pub struct Engine {
     nameless: Vec<SequenceId>,
     latest: SequenceId,
     adapters: Vec<adapters::Named>,
+    /// The draft model, where one is loaded.
+    draft: Option<Draft>,
     /// The model's vision configuration, or why it is not supported, and the encoder.
     sight: Seen,
     eyes: Eyes,
@@ -168,6 +173,7 @@ impl Engine {
             nameless: vec![FIRST],
             latest: FIRST,
             adapters: Vec::new(),
+            draft: None,
         })
     }
 

@@ -6,7 +6,7 @@ use futures_util::future::{Either, LocalBoxFuture, select};
 use serde::Serialize;
 
 use super::fit::{Fit, Room};
-use super::{Engine, LoadOptions, ModelInfo};
+use super::{Engine, LoadOptions, ModelInfo, draft};
 use crate::base::{Cancel, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Files, Remote, Transport};
@@ -79,6 +79,9 @@ pub struct LoadPlan {
     pub download: PlanDownload,
     /// Where the files would be kept.
     pub storage: PlanStorage,
+    /// The plan of the draft model, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft: Option<Box<Self>>,
 }
 
 /// Bytes of a model's files: all, those that are stored, those to fetch.
@@ -140,8 +143,54 @@ impl Engine {
         }
     }
 
-    /// Plans a load from the model's header alone. Nothing is stored.
+    /// Loads a draft model beside the engine's own: as [`Engine::load_draft`]. Of one that is not stored the header is
+    /// read first, so that one that does not fit the model is refused before it is fetched.
+    pub async fn open_draft(&mut self, origin: &Origin, progress: &dyn Fn(Progress), cancel: &Cancel) -> Result<()> {
+        let reports = |report: Progress| progress(Progress { draft: true, ..report });
+        if let Origin::Remote(from) = origin
+            && from.store.open(&ModelKey::new(from.remote.url())).await?.is_none()
+        {
+            let header = from.look(&reports, cancel).await?;
+            if let Some(files) = header.files().filter(|_| header.reads_ahead()) {
+                self.draft_checkpoint(&files).await?;
+            }
+        }
+        let files = origin.files(&reports, cancel).await?;
+        self.load_draft(&files, &reports, cancel).await
+    }
+
+    /// Plans a load from the model's header alone, and that of its draft model where there is one. Nothing is stored.
     pub async fn plan_load(
+        origin: &Origin,
+        draft: Option<&Origin>,
+        options: &LoadOptions,
+        room: Room,
+        progress: &dyn Fn(Progress),
+        cancel: &Cancel,
+    ) -> Result<LoadPlan> {
+        let mut plan = Self::plan_one(origin, options, room, progress, cancel).await?;
+        let Some(draft) = draft else { return Ok(plan) };
+        // What is quantized while it is loaded is counted as it is: a draft model may be quantized already.
+        let own = LoadOptions { quantize: None, ..draft::options_of(options, options.lane, plan.fit.context) };
+        let beside = room.beside + plan.fit.memory.total;
+        let of_draft = Self::plan_one(draft, &own, Room { beside, ..room }, progress, cancel).await?;
+        let bytes = of_draft.fit.memory.total;
+        if !of_draft.fit.fits {
+            // A shorter context may leave room for the draft model.
+            let beside = room.beside + bytes;
+            let again = Self::plan_one(origin, options, Room { beside, ..room }, progress, cancel).await?;
+            plan.fit.alternatives = again.fit.alternatives;
+        }
+        plan.fit.alternatives.iter_mut().for_each(|other| other.total += bytes);
+        plan.fit.memory.draft = bytes;
+        plan.fit.memory.total += bytes;
+        plan.fit.fits &= of_draft.fit.fits;
+        plan.fit.problems.extend(of_draft.fit.problems.iter().map(|problem| format!("draft: {problem}")));
+        plan.draft = Some(Box::new(of_draft));
+        Ok(plan)
+    }
+
+    async fn plan_one(
         origin: &Origin,
         options: &LoadOptions,
         room: Room,
@@ -158,6 +207,7 @@ impl Engine {
                     model: info.model,
                     download: PlanDownload { total, stored: total, missing: 0 },
                     storage,
+                    draft: None,
                 });
             }
             Origin::Remote(stored) => stored,
@@ -192,7 +242,8 @@ impl Engine {
             fit.fits = false;
         }
         let storage = PlanStorage { kind: store.kind(), available, reason: store.transient().map(str::to_owned) };
-        Ok(LoadPlan { fit, model: info.model, download: PlanDownload { total, stored, missing }, storage })
+        let download = PlanDownload { total, stored, missing };
+        Ok(LoadPlan { fit, model: info.model, download, storage, draft: None })
     }
 }
 

@@ -294,6 +294,7 @@ impl Engine {
         upload(&checkpoint, &session, progress, cancel).await?;
         session.gpu().check()?;
         session.set_adapters(&self.fitted_adapters()).await?;
+        self.draft_again(&mut session, progress, cancel).await?;
         let lost = std::mem::replace(&mut self.session, session);
         self.session.take_over(lost)?;
         if !same {

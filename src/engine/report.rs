@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{AdapterAbout, Engine};
-use crate::decode::ProfileRow;
+use crate::decode::{ProfileRow, Session};
 use crate::error::Result;
 use crate::kernels::Caps;
 use crate::layout::{Layout, Role, Sizes};
@@ -45,6 +45,9 @@ pub struct Info {
     pub self_test: SelfTestInfo,
     /// Adapters that are loaded.
     pub adapters: Vec<AdapterAbout>,
+    /// The draft model, where one is loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft: Option<ModelInfo>,
     /// Warnings for users.
     pub warnings: Vec<String>,
     /// Every step of the compiled passes.
@@ -91,6 +94,7 @@ impl Info {
             load_times: LoadTimes::default(),
             self_test: SelfTestInfo::default(),
             adapters: Vec::new(),
+            draft: None,
             warnings: Vec::new(),
             plan: Vec::new(),
         }
@@ -174,6 +178,13 @@ pub struct MemoryInfo {
     pub wasm: u64,
 }
 
+/// The steps of a draft model's prefill and decode.
+fn draft_rows(session: &Session) -> impl Iterator<Item = PlanRow> {
+    let passes = [Pass::Prefill, Pass::Decode].into_iter();
+    let rows = passes.flat_map(|pass| plan::rows(pass, &session.plans()[pass], session.sizes()));
+    rows.map(|row| PlanRow { step: format!("draft.{}", row.step), ..row })
+}
+
 impl Engine {
     /// Time, bytes and busy threads of each kernel of a decode step at `position`.
     pub(super) async fn profile(&mut self, position: u32) -> Result<Vec<ProfileRow>> {
@@ -205,14 +216,16 @@ impl Engine {
 
     /// A number that changes whenever [`Engine::plan_rows`] may have changed.
     pub fn plan_edition(&self) -> u32 {
-        self.session.edition()
+        // No two sessions have the same edition, and later ones are larger.
+        self.session.drafter().map_or(0, Session::edition).max(self.session.edition())
     }
 
     /// Every step of the compiled passes: many rows, which seldom change.
     pub fn plan_rows(&self) -> Vec<PlanRow> {
         let sizes = self.session.sizes();
         let compiled = self.session.plans().iter().filter(|(pass, _)| self.session.has(*pass));
-        compiled.flat_map(|(pass, plan)| plan::rows(pass, plan, sizes)).collect()
+        let own = compiled.flat_map(|(pass, plan)| plan::rows(pass, plan, sizes));
+        own.chain(self.session.drafter().into_iter().flat_map(draft_rows)).collect()
     }
 
     /// [`Engine::info`] without the plan.
@@ -231,12 +244,13 @@ impl Engine {
         info.memory.total = counters.snapshot().gpu_bytes;
         info.memory.peak = counters.peak_gpu_bytes();
         let lane_choice = self.session.lane_choice().cloned();
-        let (self_test, concurrency, adapters) =
-            (self.self_test.clone(), self.concurrency(), self.adapters().cloned().collect());
+        let (self_test, concurrency, adapters, draft) =
+            (self.self_test.clone(), self.concurrency(), self.adapters().cloned().collect(), self.draft().cloned());
         Info {
             lane_choice,
             concurrency,
             adapters,
+            draft,
             load_ms: self.load_ms,
             load_times: self.load_times,
             self_test,
@@ -247,6 +261,7 @@ impl Engine {
 
     fn warnings(&self) -> Vec<String> {
         let mut warnings = [self.session.warnings(), self.tokenizer.warnings()].concat();
+        warnings.extend(self.draft_warnings());
         if let Some(why) = &self.session.gpu().caps().instead {
             warnings.push(format!("the model runs on the CPU, because {why}"));
         }

@@ -196,7 +196,7 @@ fn an_address_is_planned_loaded_and_kept() {
     };
     let options = LoadOptions { context: Some(512), ..LoadOptions::default() };
     let plan = || {
-        block_on(Engine::plan_load(&origin(), &options, crate::engine::Room::default(), &|_| (), &Cancel::new()))
+        block_on(Engine::plan_load(&origin(), None, &options, crate::engine::Room::default(), &|_| (), &Cancel::new()))
             .unwrap()
     };
     let before = plan();

@@ -76,7 +76,7 @@ pub struct Builder<'a> {
 
 /// Most blocks of a row that a product with a norm of its own has room for. Wider models take a norm dispatch.
 const PROLOGUE_BLOCKS: usize = numbers::PROLOGUE_BLOCKS as usize;
-/// The same of a product that norms several rows.
+/// Most blocks of a row that a product has room for which norms four rows.
 const ROWS_PROLOGUE_BLOCKS: usize = numbers::ROWS_PROLOGUE_BLOCKS as usize;
 
 const STATE_BYTES: u64 = State::BYTES as u64;
@@ -246,13 +246,13 @@ impl<'a> Builder<'a> {
         self.fuses() && !norm.center && kb <= PROLOGUE_BLOCKS
     }
 
-    /// Whether a step of a few rows may norm them in its products: with more rows that takes longer than a dispatch.
+    /// Whether products of this step may norm its rows: with eight that takes longer than a dispatch.
     fn fuses_rows(&self) -> bool {
         self.pass == Pass::Four && self.select.lane() == Lane::Fast
     }
 
-    /// Whether `kernel`, a product of a few rows with rows of `matrix`, norms its own input, with these axes beside the
-    /// weight type.
+    /// Whether the product `kernel` of four rows with `matrix` norms its own input. `axes`: those beside the types of
+    /// weights and activations.
     pub(super) fn fuses_norm_of_rows(
         &self,
         kernel: &str,

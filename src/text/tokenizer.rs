@@ -126,6 +126,28 @@ impl Tokenizer {
         Ok(())
     }
 
+    /// An error where another vocabulary, of a draft model, has other tokens by the same ids. Control tokens may have other
+    /// names, and up to a hundredth of the ids may be of one vocabulary alone.
+    pub fn must_share(&self, draft: &Self) -> Result<()> {
+        let (all, drafts) = (self.pieces.len(), draft.pieces.len());
+        if all.abs_diff(drafts) > all.max(drafts) / 100 {
+            return Err(Error::bad_option(format!(
+                "draft: the draft model has a vocabulary of {drafts} tokens, the model one of {all}: both have to be the same"
+            )));
+        }
+        let differs = |id: &u32| {
+            let control = self.pieces.is_special(*id) && draft.pieces.is_special(*id);
+            !control && self.pieces.get(*id) != draft.pieces.get(*id)
+        };
+        let Some(id) = (0..all.min(drafts) as u32).find(differs) else { return Ok(()) };
+        let name = |of: &Self| of.token(id).map_or_else(|| "no token".into(), |token| format!("{token:?}"));
+        Err(Error::bad_option(format!(
+            "draft: the draft model has another vocabulary: token {id} is {}, the model's is {}",
+            name(draft),
+            name(self)
+        )))
+    }
+
     /// Refuses a prompt with a token that the model has no row for.
     fn in_rows(&self, ids: Vec<u32>) -> Result<Vec<u32>> {
         match ids.iter().find(|id| self.rows.is_some_and(|rows| **id as usize >= rows)) {

@@ -15,7 +15,7 @@ use web_sys::AbortSignal;
 use super::abort::Abort;
 use super::errors::Thrown;
 use super::grammar::Beside;
-use super::load::{origin, store_of};
+use super::load::{draft_origin, origin, store_of};
 use super::models::WasmControl;
 use super::options::{self, Load, Source, TextsAsked};
 use super::panic::promise;
@@ -88,8 +88,12 @@ impl WasmEngine {
             load.options.tuning = tuning::read().await;
             let started = now_ms();
             let (mut engine, storage) =
-                Engine::open(&origin(&load, signal).await, &load.options, &report, &abort.cancel).await?;
-            if let Err(e) = abort.cancel.check() {
+                Engine::open(&origin(&load, signal.clone()).await, &load.options, &report, &abort.cancel).await?;
+            let drafts = match draft_origin(&load, signal).await {
+                Some(draft) => engine.open_draft(&draft, &report, &abort.cancel).await,
+                None => Ok(()),
+            };
+            if let Err(e) = drafts.and_then(|()| abort.cancel.check()) {
                 engine.dispose();
                 return Err(e);
             }

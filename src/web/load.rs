@@ -24,7 +24,19 @@ pub(super) async fn store_of(load: &Load, remote: &Remote, signal: &AbortSignal)
 
 /// What the page has named.
 pub(super) async fn origin(load: &Load, signal: AbortSignal) -> Origin {
-    match &load.source {
+    origin_of(load, &load.source, signal).await
+}
+
+/// The draft model that the page has named, which is fetched as the model is.
+pub(super) async fn draft_origin(load: &Load, signal: AbortSignal) -> Option<Origin> {
+    match &load.draft {
+        Some(source) => Some(origin_of(load, source, signal).await),
+        None => None,
+    }
+}
+
+async fn origin_of(load: &Load, source: &Source, signal: AbortSignal) -> Origin {
+    match source {
         Source::Files(files) => Origin::Files(files.clone()),
         Source::Remote(remote) => Origin::Remote(Stored {
             remote: remote.clone(),

@@ -130,6 +130,8 @@ pub(super) struct Load {
     pub beside: u64,
     /// In place of the browser's `fetch`.
     pub fetch: Option<Function>,
+    /// Where its draft model comes from.
+    pub draft: Option<Source>,
 }
 
 impl Load {
@@ -142,6 +144,7 @@ impl Load {
             page: PageOptions::default(),
             beside: 0,
             fetch: None,
+            draft: None,
         }
     }
 
@@ -164,6 +167,7 @@ pub(super) fn load(object: &JsValue, plan: bool) -> Result<Load> {
     let mut fields = Fields::new(if plan { "plan" } else { "load" }, object)?;
     let mut load = Load::fetched(&mut fields, &[])?;
     fields.read(&mut load.options, &[])?;
+    load.draft = fields.raw("draft").map(|draft| source(&draft)).transpose()?;
     if plan && let Some(bytes) = fields.raw("beside") {
         load.beside = bytes.as_f64().ok_or_else(|| fields.bad("beside", "must be bytes"))? as u64;
     }

@@ -7,7 +7,7 @@ use web_sys::AbortSignal;
 
 use super::abort::Abort;
 use super::bindings::{tell_progress, to_value};
-use super::load::origin;
+use super::load::{draft_origin, origin};
 use super::options;
 use super::panic::promise;
 use crate::base::Progress;
@@ -22,6 +22,7 @@ pub fn plan_model(options: JsValue, on_progress: Function, signal: AbortSignal) 
         let abort = Abort::follow(signal.clone());
         let report = |progress: Progress| tell_progress(&on_progress, &progress);
         let room = Room { memory: load.page.memory, beside: load.beside };
-        to_value(&Engine::plan_load(&origin(&load, signal).await, &load.options, room, &report, &abort.cancel).await?)
+        let (model, draft) = (origin(&load, signal.clone()).await, draft_origin(&load, signal).await);
+        to_value(&Engine::plan_load(&model, draft.as_ref(), &load.options, room, &report, &abort.cancel).await?)
     })
 }

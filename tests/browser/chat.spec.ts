@@ -47,7 +47,7 @@ const PLAN: LoadPlan = {
   },
   download: { total: 807_694_464, stored: 201_326_592, missing: 606_367_872 },
   storage: { kind: 'opfs', available: 9.2e9 },
-  memory: { weights: 803e6, kv: 4.29e9, activations: 120e6, encoder: 0, total: 5.2e9, beside: 0 },
+  memory: { weights: 803e6, kv: 4.29e9, activations: 120e6, encoder: 0, draft: 0, total: 5.2e9, beside: 0 },
   largest: { name: 'token_embd.weight', bytes: 215e6 },
   limits: { buffer: 4e9, binding: 2e9, memory: null },
   alternatives: [],
@@ -161,6 +161,34 @@ test('a download is planned first; a context can be chosen, and what does not fi
   await accessible(page);
   await plan.getByRole('button', { name: 'Try all the same' }).click();
   await ready(page);
+});
+
+test('a draft model is planned for and loaded, but not beside the model in the box', async ({ page, site }) => {
+  const memory = { ...PLAN.memory, draft: 1.3e9 };
+  const draft = { ...PLAN, download: { total: 770e6, stored: 0, missing: 770e6 } };
+  await open(
+    page,
+    site,
+    { plan: { ...PLAN, memory, draft } },
+    '?model=https://example.com/Llama-3.1-8B-Q4_K_M.gguf&draft=owner/Llama-3.2-1B-GGUF',
+  );
+  const plan = page.getByRole('region', { name: 'Llama-3.1-8B-Q4_K_M.gguf' });
+  await expect(plan).toContainText('770 MB to download');
+  await expect(plan).toContainText('draft model 1.3 GB');
+  await plan.getByRole('button', { name: 'Download the rest' }).click();
+  await ready(page);
+  expect(await page.evaluate(() => standIn.drafts)).toEqual(['owner/Llama-3.2-1B-GGUF']);
+  await page.getByRole('button', { name: 'Settings', exact: true }).click();
+  const field = page.getByLabel('Draft model');
+  await expect(field).toHaveValue('owner/Llama-3.2-1B-GGUF');
+  await field.fill('');
+  await page.getByRole('button', { name: 'Load again' }).click();
+  await ready(page);
+  expect((await page.evaluate(() => standIn.drafts)).at(-1)).toBeNull();
+
+  await page.goto(`${site.url}/?model=/models/box.gguf&draft=owner/Llama-3.2-1B-GGUF`);
+  await ready(page);
+  expect(await page.evaluate(() => standIn.drafts)).toEqual([null]);
 });
 
 test('the picker: what fits, an address, files, dropped files', async ({ page, site }) => {

@@ -22,7 +22,7 @@ export const SPLIT = '/split/model-00002-of-00003.gguf';
 const PIECE = /\/(\d+)\.(\d+)$/;
 
 /** Options of `Engine.load` for the model of a URL. */
-export type ModelOptions = Omit<LoadOptions, 'model' | 'tokenizer'> & { model: string };
+export type ModelOptions = Omit<LoadOptions, 'model' | 'draft' | 'tokenizer'> & { model: string };
 
 /** A file in the page's private storage. */
 export interface Stored {

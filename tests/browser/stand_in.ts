@@ -28,6 +28,8 @@ export interface StandIn {
   /** Whether an answer begins within a thought. */
   thinks: boolean;
   plan: LoadPlan | null;
+  /** The draft model of each load; null where there was none. */
+  drafts: (string | null)[];
 }
 
 declare global {
@@ -43,6 +45,7 @@ const BEHAVES: StandIn = {
   warmed: 0,
   thinks: false,
   plan: null,
+  drafts: [],
 };
 
 const MODULE = `
@@ -57,7 +60,8 @@ const refuse = (code) => { if (code) throw new MillraceError(code, 'what exactly
 export class Engine extends EventTarget {
   #disposed = false;
   static async plan({ signal, onProgress }) { if (standIn.note) onProgress({ phase: 'download', loaded: 0, total: 0, note: standIn.note }); await wait(standIn.pause, signal); refuse(standIn.planning); return standIn.plan ?? { fits: true, download: { missing: 0 } }; }
-  static async load({ signal, onProgress, download }) {
+  static async load({ signal, onProgress, download, draft }) {
+    standIn.drafts.push(draft ?? null);
     const total = 5e8;
     for (let step = 0; step < standIn.steps; step += 1) {
       onProgress({ phase: 'download', loaded: (total * step) / standIn.steps, total, file: 'model.gguf', cached: false });

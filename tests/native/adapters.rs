@@ -181,7 +181,7 @@ fn several_adapters_in_one_engine_give_each_text_its_own() {
     let texts: Vec<_> = together(&mut engine, &requests).into_iter().map(|one| one.tokens).collect();
     assert_eq!(texts, alone);
     // All rows of a step with drafts have the same adapter.
-    let drafts = Request { speculate: Speculate::Always, ..requests[0].clone() };
+    let drafts = Request { speculate: Some(Speculate::Always), ..requests[0].clone() };
     assert_eq!(one(&mut engine, &drafts).tokens, alone[0]);
     // After one is unloaded.
     block_on(engine.unload_adapter("all", &Cancel::new())).unwrap();

@@ -102,6 +102,26 @@ fn steps_of_several_rows_have_a_time_and_drafts_are_right_where_a_text_repeats_i
 }
 
 #[test]
+fn steps_with_drafts_of_a_model_have_a_time() {
+    let load = LoadOptions { device: Some(DeviceChoice::Cpu), ..LoadOptions::default() };
+    let options = Options { gen_tokens: 60, runs: 1, profile: false, tune: false, load, ..options("q4_0") };
+    let drafted = |draft: &str| {
+        let options = Options { draft: Some(draft.to_owned()), ..options.clone() };
+        pollster::block_on(run(&options, None, None, &|_| {}, &Cancel::new()))
+    };
+    let draft = drafted(&options.shape).unwrap().draft.unwrap();
+    assert!(draft.ms > 0.0 && draft.shape == options.shape, "{draft:?}");
+    assert_eq!(draft.steps.iter().map(|step| step.drafts).collect::<Vec<_>>(), [3, 5, 7]);
+    for step in &draft.steps {
+        assert!(step.ms > 0.0 && (step.times - step.ms / draft.ms).abs() < 1e-9, "{draft:?}");
+        // The same weights draft: all are right but where the answer ends.
+        assert!(step.tokens > 0.8 * f64::from(step.drafts + 1), "{draft:?}");
+    }
+    let wrong = drafted("nothing").unwrap_err();
+    assert!(wrong.message().contains("draft"), "{wrong}");
+}
+
+#[test]
 fn only_chosen_kernels_are_measured_and_each_phase_reports_once_it_begins() {
     let options = Options {
         kernel_bench: true,

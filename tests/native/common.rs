@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use millrace::base::Cancel;
-use millrace::engine::{Engine, LoadOptions};
+use millrace::engine::{Engine, Event, Generation, LoadOptions, Request};
 use millrace::format::Checkpoint;
 use millrace::gpu::DeviceChoice;
 use millrace::source::{ByteSource, Files, MemorySource};
@@ -87,6 +87,18 @@ pub fn on_gpu() -> On {
 /// The device of this thread's test; `None` is the GPU.
 pub fn device() -> Option<DeviceChoice> {
     DEVICE.get()
+}
+
+/// What an answer has that is cancelled once it has more than so many pieces.
+pub fn leave(engine: &mut Engine, request: &Request, pieces: u32) -> Generation {
+    let (cancel, mut heard) = (Cancel::new(), 0);
+    let hear = &mut |event: Event<'_>| {
+        heard += u32::from(matches!(event, Event::Delta(_)));
+        if heard > pieces {
+            cancel.cancel();
+        }
+    };
+    pollster::block_on(engine.generate(request, hear, &cancel)).expect("a part of a text")
 }
 
 /// An engine of these files, on this [`device`] where the options name none.

@@ -312,11 +312,18 @@ fn caches_grow_in_company() {
 #[test]
 fn who_has_no_room_leaves_the_others_theirs() {
     let small = |options: LoadOptions| LoadOptions { context: Some(192), cache_start: Some(64), ..options };
-    let requests = [ask(0, 30), ask(4, 120), ask(9, 30)];
-    let mut engine = load("gguf-q8_0", &small(alone()));
-    let expected = requests.clone().map(|request| one(&mut engine, &request).tokens);
-    for late in [false, true] {
-        let mut engine = load("gguf-q8_0", &small(several(3)));
+    let longer = |length: u32| Request {
+        prompt: Prompt::Tokens((0..length).map(|i| 3 + (i * i * 5 + 20) % 60).collect()),
+        ..ask(4, 120)
+    };
+    // In chunks of eleven tokens, or of seven, a run begins where the second answer has one token more than there is
+    // room for.
+    let cases = [(30, 31, None, false), (30, 31, None, true), (20, 43, Some(11), false), (20, 51, Some(7), false)];
+    for (first, length, chunk, late) in cases {
+        let requests = [ask(0, first), longer(length), ask(9, 30)];
+        let mut engine = load("gguf-q8_0", &small(alone()));
+        let expected = requests.clone().map(|request| one(&mut engine, &request).tokens);
+        let mut engine = load("gguf-q8_0", &small(LoadOptions { chunk, ..several(3) }));
         together(&mut engine, &requests.clone().map(|request| Request { max_tokens: Some(5), ..request }));
         let party = Party::new(3);
         requests.iter().enumerate().for_each(|(n, request)| party.ask(n, request.clone(), &Cancel::new(), |_| ()));
@@ -325,8 +332,12 @@ fn who_has_no_room_leaves_the_others_theirs() {
         engine.device().refuse_buffers(None);
         for (n, answer) in answers.into_iter().enumerate() {
             match answer {
-                Ok(answer) => assert!(n != 1 && answer.tokens == expected[n], "answer {n}, late: {late}"),
-                Err(e) => assert!(n == 1 && e.kind() == ErrorKind::OutOfMemory, "answer {n}, late: {late}: {e}"),
+                Ok(answer) => {
+                    assert!(n != 1 && answer.tokens == expected[n], "answer {n}, {length}, late: {late}")
+                }
+                Err(e) => {
+                    assert!(n == 1 && e.kind() == ErrorKind::OutOfMemory, "answer {n}, {length}, late: {late}: {e}")
+                }
             }
         }
     }

@@ -15,6 +15,7 @@ mod conversation;
 mod decode_loop;
 mod device_lost;
 mod documents;
+mod draft;
 mod embed;
 mod examine;
 mod families;

@@ -10,7 +10,7 @@ use millrace::source::disk::open_path;
 use millrace::{Result, decode::Speculate};
 use pollster::block_on;
 
-use crate::common::{self, on_cpu, on_gpu};
+use crate::common::{self, leave, on_cpu, on_gpu};
 
 fn load(fixture: &str, options: &LoadOptions) -> Engine {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(fixture);
@@ -39,7 +39,7 @@ fn ask(n: u32, seed: u32) -> Request {
 
 /// The request without drafts, and with drafts in each step.
 fn both(request: &Request) -> [Request; 2] {
-    [Speculate::Off, Speculate::Always].map(|speculate| Request { speculate, ..request.clone() })
+    [Speculate::Off, Speculate::Always].map(|speculate| Request { speculate: Some(speculate), ..request.clone() })
 }
 
 /// With each kind of layer whose state can be cut back.
@@ -150,6 +150,25 @@ fn drafts_keep_seeds_limits_stops_and_chunks() {
     }
 }
 
+#[test]
+fn a_cancellation_in_the_last_piece_cuts_nothing_off() {
+    let _cpu = on_cpu();
+    let mut engine = load("gguf-q8_0", &LoadOptions { chunk: Some(8), ..exact() });
+    for (after, reason) in [(2, FinishReason::Abort), (20, FinishReason::Length)] {
+        let (cancel, mut tokens) = (Cancel::new(), 0);
+        let hear = &mut |event: Event<'_>| {
+            if let Event::Delta(delta) = event {
+                tokens += delta.tokens.len();
+                if tokens >= after {
+                    cancel.cancel();
+                }
+            }
+        };
+        let ended = block_on(engine.generate(&ask(20, 1), hear, &cancel)).expect("an answer");
+        assert_eq!((ended.finish_reason, ended.tokens.len() == 20), (reason, after == 20));
+    }
+}
+
 /// 40 prompts in one sequence, each with and without drafts and some of them cancelled.
 #[test]
 fn forty_prompts_have_the_texts_that_they_have_without_drafts() {
@@ -165,20 +184,10 @@ fn forty_prompts_have_the_texts_that_they_have_without_drafts() {
             ..ask(16 + n % 24, 0)
         };
         let texts = engines.each_mut().map(|(engine, speculate)| {
-            let asked = Request { speculate: *speculate, ..asked.clone() };
+            let asked = Request { speculate: Some(*speculate), ..asked.clone() };
             if n % 3 == 1 {
-                let (cancel, mut heard) = (Cancel::new(), 0);
-                let left = block_on(engine.generate(
-                    &Request { max_tokens: Some(200), ..asked.clone() },
-                    &mut |event| {
-                        heard += usize::from(matches!(event, Event::Delta(_)));
-                        if heard as u32 > n % 4 {
-                            cancel.cancel();
-                        }
-                    },
-                    &cancel,
-                ));
-                assert!(left.expect("a part of a text").tokens.len() < 200);
+                let left = leave(engine, &Request { max_tokens: Some(200), ..asked.clone() }, n % 4);
+                assert!(left.tokens.len() < 200);
             }
             let text = run(engine, &Request { reuse: n % 2 == 1, ..asked });
             drafted += text.drafted_tokens;
@@ -209,7 +218,7 @@ fn drafts_cost_the_loop_nothing() {
 #[test]
 fn what_cannot_be_drafted_says_so() {
     let mut engine = load("gguf-q8_0", &exact());
-    let always = Request { speculate: Speculate::Always, ..ask(4, 1) };
+    let always = Request { speculate: Some(Speculate::Always), ..ask(4, 1) };
     for request in [
         Request { presence_penalty: 1.0, ..always.clone() },
         Request { logprobs: Some(2), ..always.clone() },
@@ -218,9 +227,9 @@ fn what_cannot_be_drafted_says_so() {
         let error = try_run(&mut engine, &request).expect_err("no drafts");
         assert_eq!(error.code(), "BAD_OPTION");
         assert!(error.message().contains("speculate"), "{error}");
-        assert!(try_run(&mut engine, &Request { speculate: Speculate::Auto, ..request }).is_ok());
+        assert!(try_run(&mut engine, &Request { speculate: Some(Speculate::Auto), ..request }).is_ok());
     }
     let mut recurrent = load("lfm2-gguf", &exact());
     assert_eq!(try_run(&mut recurrent, &always).expect_err("no drafts").code(), "BAD_OPTION");
-    assert!(try_run(&mut recurrent, &Request { speculate: Speculate::Auto, ..always }).is_ok());
+    assert!(try_run(&mut recurrent, &Request { speculate: Some(Speculate::Auto), ..always }).is_ok());
 }

@@ -44,6 +44,26 @@ pub fn draft(call: &Call) {
     call.write("state")[..State::BYTES / 4].copy_from_slice(&state.words());
 }
 
+/// The draft model's state = where the next step of the model begins.
+pub fn drafter_begin(call: &Call) {
+    let state = call.state();
+    let begun = State { pos: state.pos, token: state.token, done: state.done, rows: 1, ..State::default() };
+    call.write("drafter")[..5].copy_from_slice(&begun.words()[..5]);
+}
+
+/// tokens = (the token that is read next, what a draft model has sampled after it); rows = how many they are.
+pub fn drafter_end(call: &Call) {
+    let mut state = call.state();
+    let (ring, vocab) = (call.read("ring"), call.u32("V"));
+    let mut tokens = call.write("tokens");
+    tokens[0] = state.token;
+    let drafts = call.u32("T").min(state.limit.saturating_sub(state.step).max(1)) as usize - 1;
+    let usable = ring[..drafts].iter().take_while(|draft| **draft < vocab).count();
+    tokens[1..=usable].copy_from_slice(&ring[..usable]);
+    state.rows = 1 + usable as u32;
+    call.write("state")[..State::BYTES / 4].copy_from_slice(&state.words());
+}
+
 /// Takes the choices of a step's rows as long as each is the draft that the next row has read.
 pub fn run(call: &Call) {
     let params = params(call);

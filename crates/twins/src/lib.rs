@@ -111,6 +111,8 @@ const TWINS: &[(&str, Twin)] = &[
     ("advance", advance::run),
     ("draft", accept::draft),
     ("accept", accept::run),
+    ("drafter_begin", accept::drafter_begin),
+    ("drafter_end", accept::drafter_end),
     ("constrain", constrain::run),
     ("walk", constrain::walk),
     ("penalize", penalize::run),
@@ -254,6 +256,9 @@ impl<'a> Call<'a> {
     }
 }
 
+/// The kernels that run when the done flag is set: they mark the ring's slots after the end, or pass the flag on.
+pub const PAST_THE_END: [&str; 3] = ["advance", "accept", "drafter_begin"];
+
 /// The kernels that have a twin.
 pub fn kernels() -> impl Iterator<Item = &'static str> {
     TWINS.iter().map(|twin| twin.0)
@@ -262,8 +267,8 @@ pub fn kernels() -> impl Iterator<Item = &'static str> {
 /// Runs the kernel's twin; false where it has none.
 pub fn run(call: &Call) -> bool {
     let Some((_, twin)) = TWINS.iter().find(|t| t.0 == call.variant.kernel) else { return false };
-    // The flag that every kernel returns on, so in one place; `advance` goes on, to mark the slots after the end.
-    if call.state().done == 0 || matches!(call.variant.kernel, "advance" | "accept") {
+    // The flag that every kernel returns on, so in one place.
+    if call.state().done == 0 || PAST_THE_END.contains(&call.variant.kernel) {
         twin(call);
     }
     true

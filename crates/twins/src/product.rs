@@ -1,6 +1,6 @@
 //! The twins of `matvec`, `matvec_rows`, `gated_rows`, `matmul`, `norm_matvec`, `norm_rows`, `gated_matvec`,
-//! `norm_gated`, `norm_gated_rows` and of the products of experts, which differ in how many rows of activations there are, where they come from and what becomes
-//! of the products.
+//! `norm_gated`, `norm_gated_rows` and of the products of experts, which differ in how many rows of activations there
+//! are, where they come from and what becomes of the products.
 
 use super::activate::{activation, lifted};
 use super::quantize::{quantize_block, write_row, write_rows};
@@ -12,9 +12,14 @@ pub fn matvec(call: &Call) {
     product(call, each(call), call.usize("NSTRIDE"));
 }
 
-/// Rows that one dispatch makes: of kernels of one row those that workgroups of their own make.
+/// Whether it is a product of several rows that norms them, which has neither EACH nor GATED.
+fn norms_rows(call: &Call) -> bool {
+    matches!(call.variant.kernel, "norm_rows" | "norm_gated_rows")
+}
+
+/// Rows that one dispatch makes: of products of one row those that workgroups of their own make.
 fn each(call: &Call) -> usize {
-    if call.variant.kernel.ends_with("_rows") || call.u32("EACH") == 1 { call.state().rows as usize } else { 1 }
+    if norms_rows(call) || call.u32("EACH") == 1 { call.state().rows as usize } else { 1 }
 }
 
 /// y[t][ROW0 + n] (+)= w[n] . x[t]
@@ -66,7 +71,7 @@ pub fn gated_matvec(call: &Call) {
 /// y[f] = silu(w[f] . norm(h)) * (w[F + f] . norm(h)), of one row or of a few
 pub fn norm_gated(call: &Call) {
     let f = call.usize("F");
-    let gated = call.variant.kernel.ends_with("_rows") || call.u32("GATED") == 1;
+    let gated = norms_rows(call) || call.u32("GATED") == 1;
     let rows = (0..each(call)).map(|t| {
         let (x, factor) = normed(call, t);
         let rows = products(call, 0, if gated { 2 * f } else { f }, &[x]);

@@ -147,6 +147,18 @@ impl Bench {
                 forced.compile_ms
             );
         }
+        if let Some(draft) = &report.draft {
+            println!(
+                "draft        {}: a step without drafts {:.4} ms; auto is {:.2} times as fast",
+                draft.shape, draft.ms, draft.auto
+            );
+            for step in &draft.steps {
+                println!(
+                    "  {} drafts    {:.4} ms, {:.2} times; {:.2} tokens a step",
+                    step.drafts, step.ms, step.times, step.tokens
+                );
+            }
+        }
         if !report.kernels.is_empty() {
             tables::kernels(&report.kernels);
         }

@@ -73,6 +73,9 @@ pub struct Load {
     /// A tokenizer.json for a .gguf file whose way of cutting texts is not known here, or is wrong.
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
+    /// A smaller model with the same tokens that drafts for the model, as for --model.
+    #[arg(long, value_name = "MODEL")]
+    draft: Option<String>,
     #[command(flatten)]
     how: Flags<LoadOptions>,
 }
@@ -188,8 +191,11 @@ impl Load {
         let options = self.options()?;
         let progress = |p: Progress| show_download(&p);
         let cancel = Cancel::new();
-        let (engine, _) =
+        let (mut engine, _) =
             Engine::open(&native::origin(&ModelSpec::parse(model)?)?, &options, &progress, &cancel).await?;
+        if let Some(draft) = &self.draft {
+            engine.open_draft(&native::origin(&ModelSpec::parse(draft)?)?, &progress, &cancel).await?;
+        }
         let info = engine.info();
         if info.self_test.checked > 0 {
             let mut tuning = Tuning::default();

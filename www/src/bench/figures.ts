@@ -97,6 +97,11 @@ function details(r: BenchReport): Map<string, string> {
       'Forced into a schema',
       `${n(r.forced.forced_tok_s)} tok/s, ${n(r.forced.free_tok_s)} free: ${n(r.forced.ratio * 100)} %`,
     );
+  for (const step of r.draft?.steps ?? [])
+    add(
+      `${step.drafts} drafts of ${r.draft!.shape}`,
+      `a step takes ${n(step.ms, 3)} ms, ${n(step.times, 2)} times one without; ${n(step.tokens, 2)} tokens`,
+    );
   add('GPU', adapter(r));
   // Files of older versions have less.
   const { features = [], max_buffer = 0, binding_limit, poll_ms, pumped_poll_ms, ...limits } = r.adapter;

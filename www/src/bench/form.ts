@@ -76,7 +76,7 @@ export function show(address: URLSearchParams): void {
   }
   for (const name of ['quant', 'lane', 'kv', 'speculate'])
     choose(list(name), address.get(name) ?? DEFAULTS[name] ?? '');
-  for (const name of [...NUMBERS, 'adapter']) input(name).value = address.get(name) ?? DEFAULTS[name] ?? '';
+  for (const name of [...NUMBERS, 'adapter', 'draft']) input(name).value = address.get(name) ?? DEFAULTS[name] ?? '';
   for (const [name, [, value]] of Object.entries(SWITCHES))
     input(name).checked = (address.get(name) === value) === (value === '1');
   input('kernel').value = address.getAll('kernel').join(' ');
@@ -85,6 +85,7 @@ export function show(address: URLSearchParams): void {
     'chunk',
     'kv',
     'adapter',
+    'draft',
     'kernel',
     'quality',
     'kernels',
@@ -110,7 +111,7 @@ export function address(): URLSearchParams {
   } else query.set('model', kind === 'url' ? input('url').value.trim() : rest.join('='));
   for (const name of ['prompt', 'gen', 'runs']) query.set(name, input(name).value);
   query.set('lane', list('lane').value);
-  for (const name of ['context', 'chunk', 'kv', 'adapter', 'quality'])
+  for (const name of ['context', 'chunk', 'kv', 'adapter', 'draft', 'quality'])
     if (input(name).value) query.set(name, input(name).value.trim());
   if (list('speculate').value !== DEFAULTS.speculate) query.set('speculate', list('speculate').value);
   for (const kernel of input('kernel')

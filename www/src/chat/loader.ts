@@ -20,7 +20,7 @@ export type LoadState =
   | { phase: 'recovering'; model: Model; engine: Engine }
   | { phase: 'failed'; model: Model; error: unknown };
 
-export type Options = () => Pick<LoadOptions, 'lane' | 'kv' | 'context'>;
+export type Options = () => Pick<LoadOptions, 'draft' | 'lane' | 'kv' | 'context'>;
 
 export class Loader {
   #state: LoadState;
@@ -91,7 +91,10 @@ export class Loader {
   async #run(model: Model, asked: boolean, controller: AbortController): Promise<Engine | null> {
     const { signal } = controller;
     const source = 'url' in model ? model.url : model.files;
-    const options: LoadOptions = { model: source, ...this.#options(), signal };
+    const { draft, ...others } = this.#options();
+    // The model in the box has tokens of its own.
+    const drafted = draft === undefined || source === BOX ? {} : { draft };
+    const options: LoadOptions = { model: source, ...drafted, ...others, signal };
     if (!asked && 'url' in model && model.url !== BOX) {
       this.#set({ phase: 'planning', model });
       const onProgress = ({ note }: Progress): void => {
@@ -99,7 +102,7 @@ export class Loader {
       };
       const plan = await Engine.plan({ ...options, onProgress });
       if (signal.aborted) return null;
-      if (!plan.fits || plan.download.missing > LITTLE) {
+      if (!plan.fits || plan.download.missing + (plan.draft?.download.missing ?? 0) > LITTLE) {
         this.#set({ phase: 'plan', model, plan });
         return null;
       }

@@ -15,7 +15,7 @@ const SAMPLING = [
   'presencePenalty',
   'frequencyPenalty',
 ] as const;
-const REMEMBERED = ['system', 'temperature', 'lane', 'kv', 'context', 'speculate', ...SAMPLING];
+const REMEMBERED = ['system', 'temperature', 'draft', 'lane', 'kv', 'context', 'speculate', ...SAMPLING];
 
 /** The tools that can be switched on. */
 const TOOLS = ['calculator', 'date', 'timer', 'pages'] as const;
@@ -25,7 +25,7 @@ const field = <T extends HTMLElement = HTMLInputElement>(id: string): T => get<T
 const dialog = field<HTMLDialogElement>('settings');
 
 /**
- * Fills the form from storage and from the address (`?lane=`, `?context=`), and stores changes. `onLoad`: the model is
+ * Fills the form from storage and from the address (`?draft=`, `?lane=`, `?context=`), and stores changes. `onLoad`: the model is
  * to be loaded again.
  */
 export function setUp(onLoad: () => void): void {
@@ -33,7 +33,7 @@ export function setUp(onLoad: () => void): void {
   const saved = recall();
   for (const id of REMEMBERED) field(id).value = saved[id] ?? '';
   for (const name of TOOLS) field(`tool-${name}`).checked = saved.tools?.split(' ').includes(name) ?? false;
-  for (const id of ['lane', 'context']) if (address.has(id)) field(id).value = address.get(id)!;
+  for (const id of ['draft', 'lane', 'context']) if (address.has(id)) field(id).value = address.get(id)!;
   dialog.addEventListener('input', keep);
   field('load-model').addEventListener('click', () => {
     if (!valid()) return;
@@ -58,11 +58,17 @@ function valid(): boolean {
 }
 
 /** The options of loading a model. */
-export function loadOptions(): Pick<LoadOptions, 'lane' | 'kv' | 'context'> {
+export function loadOptions(): Pick<LoadOptions, 'draft' | 'lane' | 'kv' | 'context'> {
   const lane = field<HTMLSelectElement>('lane').value as Lane | '';
   const kv = field<HTMLSelectElement>('kv').value as LoadOptions['kv'] | '';
   const context = numeric('context');
-  return { ...(lane ? { lane } : {}), ...(kv ? { kv } : {}), ...(context === undefined ? {} : { context }) };
+  const draft = field('draft').value.trim();
+  return {
+    ...(draft ? { draft } : {}),
+    ...(lane ? { lane } : {}),
+    ...(kv ? { kv } : {}),
+    ...(context === undefined ? {} : { context }),
+  };
 }
 
 export function setContext(context: number | undefined): void {
@@ -74,8 +80,9 @@ export function setContext(context: number | undefined): void {
 export function generateOptions(temperature: number): Omit<GenerateOptions, 'tools'> {
   const options: Omit<GenerateOptions, 'tools'> = {
     temperature: numeric('temperature') ?? temperature,
-    speculate: (field('speculate').value || 'off') as 'off' | 'auto',
   };
+  const speculate = field<HTMLSelectElement>('speculate').value as 'off' | 'auto' | '';
+  if (speculate) options.speculate = speculate;
   for (const name of SAMPLING) {
     const value = numeric(name);
     if (value !== undefined) options[name] = value;

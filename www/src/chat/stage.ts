@@ -133,10 +133,18 @@ function plan({ plan, model }: LoadState & { phase: 'plan' }): void {
         ? `${bytes(download.missing)} of ${bytes(download.total)}: ${bytes(download.stored)} are here`
         : bytes(download.total),
     ],
+    ...(plan.draft
+      ? [
+          [
+            'Draft model',
+            `${plan.draft.model.architecture}, ${parameters(plan.draft.model.parameters)} parameters, ${bytes(plan.draft.download.missing)} to download`,
+          ] as [string, string],
+        ]
+      : []),
     ['Storage', kept],
     [
       'GPU memory',
-      `${bytes(memory.total)}: weights ${bytes(memory.weights)}, cache of ${plan.context.toLocaleString('en')} tokens ${bytes(memory.kv)}, ${memory.encoder > 0 ? `for pictures ${bytes(memory.encoder)}, ` : ''}rest ${bytes(memory.activations)}`,
+      `${bytes(memory.total)}: ${memory.draft > 0 ? `draft model ${bytes(memory.draft)}, ` : ''}weights ${bytes(memory.weights)}, cache of ${plan.context.toLocaleString('en')} tokens ${bytes(memory.kv)}, ${memory.encoder > 0 ? `for pictures ${bytes(memory.encoder)}, ` : ''}rest ${bytes(memory.activations)}`,
     ],
   ]);
   const verdict = get('plan-verdict');
@@ -235,12 +243,15 @@ export function describe(loader: Loader): void {
   );
 }
 
-function ofModel({ model, lane, lanes, context, memory, storage }: EngineInfo): [string, string][] {
+function ofModel({ model, draft, lane, lanes, context, memory, storage }: EngineInfo): [string, string][] {
   return [
     [
       'Model',
       `${model.architecture}, ${parameters(model.parameters)} parameters, ${Object.keys(model.types).join(', ')}`,
     ],
+    ...(draft
+      ? [['Draft model', `${draft.architecture}, ${parameters(draft.parameters)} parameters`] as [string, string]]
+      : []),
     ['Lane', `${lane} (of ${lanes.join(', ')})`],
     ['Context', `${context.toLocaleString('en')} of ${model.context.toLocaleString('en')} tokens`],
     [
