@@ -179,10 +179,11 @@ test('a draft model is planned for and loaded, but not beside the model in the b
   await ready(page);
   expect(await page.evaluate(() => standIn.drafts)).toEqual(['owner/Llama-3.2-1B-GGUF']);
   await page.getByRole('button', { name: 'Settings', exact: true }).click();
-  const field = page.getByLabel('Draft model');
+  const field = page.getByRole('textbox', { name: 'Draft model' });
   await expect(field).toHaveValue('owner/Llama-3.2-1B-GGUF');
   await field.fill('');
   await page.getByRole('button', { name: 'Load again' }).click();
+  await plan.getByRole('button', { name: 'Download the rest' }).click();
   await ready(page);
   expect((await page.evaluate(() => standIn.drafts)).at(-1)).toBeNull();
 

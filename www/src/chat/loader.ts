@@ -141,7 +141,11 @@ export class Loader {
   }
 }
 
-export const fromUrl = (url: string): Model => ({ url, name: url === BOX ? 'the model in the box' : nameOf(url) });
+/** The model of an address; any address of the model in the box is that model. */
+export function fromUrl(url: string): Model {
+  const isBox = new URL(url, location.href).href === new URL(BOX, location.href).href;
+  return isBox ? { url: BOX, name: 'the model in the box' } : { url, name: nameOf(url) };
+}
 
 export const fromFiles = (files: readonly File[]): Model => ({ files, name: files[0]?.name ?? 'your files' });
 
