@@ -163,6 +163,14 @@ test('a download is planned first; a context can be chosen, and what does not fi
   await ready(page);
 });
 
+test('a plan that cannot be shown says so', async ({ page, site }) => {
+  await open(page, site, { plan: PLAN, pause: 1500 }, '?model=https://example.com/Llama-3.2-1B-Q4_K_M.gguf');
+  await expect(state(page)).toHaveAttribute('data-state', 'loading');
+  // The server of the page is gone before the plan is there.
+  await page.route(/\/js\/part-/, (route) => route.abort());
+  await expect(page.locator('#plan-verdict')).toContainText('load the page again');
+});
+
 test('a draft model is planned for and loaded, but not beside the model in the box', async ({ page, site }) => {
   const memory = { ...PLAN.memory, draft: 1.3e9 };
   const draft = { ...PLAN, download: { total: 770e6, stored: 0, missing: 770e6 } };

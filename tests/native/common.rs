@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use millrace::base::Cancel;
+use millrace::decode::Speculate;
 use millrace::engine::{Engine, Event, Generation, LoadOptions, Request};
 use millrace::format::Checkpoint;
 use millrace::gpu::DeviceChoice;
@@ -99,6 +100,28 @@ pub fn leave(engine: &mut Engine, request: &Request, pieces: u32) -> Generation 
         }
     };
     pollster::block_on(engine.generate(request, hear, &cancel)).expect("a part of a text")
+}
+
+/// Forty requests, some of which are cancelled first and some in a conversation: the texts of an engine without drafts
+/// and of one with drafts are the same. Returns the numbers of drafts, and of those that were right.
+pub fn forty_alike(mut engines: [(Engine, Speculate); 2], ask: impl Fn(u32) -> Request) -> [u64; 2] {
+    let (mut drafted, mut accepted) = (0, 0);
+    for n in 0..40 {
+        let texts = engines.each_mut().map(|(engine, speculate)| {
+            let asked = Request { speculate: Some(*speculate), ..ask(n) };
+            if n % 3 == 1 {
+                let left = leave(engine, &Request { max_tokens: Some(200), ..asked.clone() }, n % 4);
+                assert!(left.tokens.len() < 200);
+            }
+            let request = Request { reuse: n % 2 == 1, ..asked };
+            let text = pollster::block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).expect("a text");
+            drafted += text.drafted_tokens;
+            accepted += text.accepted_tokens;
+            text.tokens
+        });
+        assert_eq!(texts[0], texts[1], "prompt {n}");
+    }
+    [drafted, accepted]
 }
 
 /// An engine of these files, on this [`device`] where the options name none.

@@ -13,7 +13,7 @@ use millrace::source::Files;
 use millrace::source::disk::open_path;
 use pollster::block_on;
 
-use crate::common::{self, leave, on_cpu};
+use crate::common::{self, forty_alike, leave, on_cpu};
 
 fn files(fixture: &str) -> Files {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(fixture);
@@ -93,34 +93,22 @@ fn no_draft_model_changes_a_text() {
 #[test]
 fn forty_prompts_have_the_texts_that_they_have_without_a_draft_model() {
     let _cpu = on_cpu();
-    let mut engines = [
+    let engines = [
         (common::load(&files("gguf-f32"), &exact()).expect("a model"), Speculate::Off),
         (load("gguf-f32", "gguf-q8_0", &LoadOptions { cache_start: Some(64), ..exact() }), Speculate::Always),
     ];
-    let (mut drafted, mut accepted) = (0, 0);
-    for n in 0..40_u32 {
+    let request = |n: u32| {
         let tokens = (0..8 + n % 32).map(|i| 3 + (i * i * n + 7 * (n / 3) + i) % (3 + n % 60)).collect();
-        let asked = Request {
+        Request {
             prompt: Prompt::Tokens(tokens),
             temperature: [0.0, 0.6, 1.2][n as usize % 3],
             top_k: 4 * (n % 3),
             seed: Some(u64::from(n)),
             // Longer than the draft model's first cache.
             ..ask(0, if n % 10 == 9 { 150 } else { 1 + n % 24 })
-        };
-        let texts = engines.each_mut().map(|(engine, speculate)| {
-            let asked = Request { speculate: Some(*speculate), ..asked.clone() };
-            if n % 3 == 1 {
-                let left = leave(engine, &Request { max_tokens: Some(200), ..asked.clone() }, n % 4);
-                assert!(left.tokens.len() < 200);
-            }
-            let text = run(engine, &Request { reuse: n % 2 == 1, ..asked });
-            drafted += text.drafted_tokens;
-            accepted += text.accepted_tokens;
-            text.tokens
-        });
-        assert_eq!(texts[0], texts[1], "prompt {n}");
-    }
+        }
+    };
+    let [drafted, accepted] = forty_alike(engines, request);
     assert!(accepted > 100 && drafted > accepted + 50, "{accepted} of {drafted} were right");
 }
 

@@ -10,7 +10,7 @@ use millrace::source::disk::open_path;
 use millrace::{Result, decode::Speculate};
 use pollster::block_on;
 
-use crate::common::{self, leave, on_cpu, on_gpu};
+use crate::common::{self, forty_alike, on_cpu, on_gpu};
 
 fn load(fixture: &str, options: &LoadOptions) -> Engine {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(fixture);
@@ -173,29 +173,17 @@ fn a_cancellation_in_the_last_piece_cuts_nothing_off() {
 #[test]
 fn forty_prompts_have_the_texts_that_they_have_without_drafts() {
     let _cpu = on_cpu();
-    let mut engines = [(load("gguf-q4_0", &exact()), Speculate::Off), (load("gguf-q4_0", &exact()), Speculate::Always)];
-    let (mut drafted, mut accepted) = (0, 0);
-    for n in 0..40_u32 {
+    let engines = [(load("gguf-q4_0", &exact()), Speculate::Off), (load("gguf-q4_0", &exact()), Speculate::Always)];
+    let request = |n: u32| {
         let tokens = (0..8 + n % 32).map(|i| 3 + (i * i * n + 7 * n) % (3 + n % 60)).collect();
-        let asked = Request {
+        Request {
             prompt: Prompt::Tokens(tokens),
             temperature: [0.0, 0.6, 1.2][n as usize % 3],
             seed: Some(u64::from(n)),
             ..ask(16 + n % 24, 0)
-        };
-        let texts = engines.each_mut().map(|(engine, speculate)| {
-            let asked = Request { speculate: Some(*speculate), ..asked.clone() };
-            if n % 3 == 1 {
-                let left = leave(engine, &Request { max_tokens: Some(200), ..asked.clone() }, n % 4);
-                assert!(left.tokens.len() < 200);
-            }
-            let text = run(engine, &Request { reuse: n % 2 == 1, ..asked });
-            drafted += text.drafted_tokens;
-            accepted += text.accepted_tokens;
-            text.tokens
-        });
-        assert_eq!(texts[0], texts[1], "prompt {n}");
-    }
+        }
+    };
+    let [drafted, accepted] = forty_alike(engines, request);
     assert!(accepted > 10 && drafted > accepted + 50, "{accepted} of {drafted} were right");
 }
 

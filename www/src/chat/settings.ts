@@ -25,8 +25,8 @@ const field = <T extends HTMLElement = HTMLInputElement>(id: string): T => get<T
 const dialog = field<HTMLDialogElement>('settings');
 
 /**
- * Fills the form from storage and from the address (`?draft=`, `?lane=`, `?context=`), and stores changes. `onLoad`: the model is
- * to be loaded again.
+ * Fills the form from storage and from the address (`?draft=`, `?lane=`, `?context=`), and stores changes. `onLoad`: the
+ * model is to be loaded again.
  */
 export function setUp(onLoad: () => void): void {
   const address = new URLSearchParams(location.search);
