@@ -51,9 +51,7 @@ export interface LoadOptions extends FetchingOptions {
   /**
    * A smaller model with the same tokens that drafts for `model`, as `generate`'s `speculate` says: an address, files
    * or a repository as of `model`. It is loaded after `model` onto the same device and in the same lane, and kept and
-   * fetched as a model of its own. Errors: BAD_OPTION where its tokens are others, UNSUPPORTED_MODEL where either of
-   * the two has layers that cannot go back to before a wrong draft (recurrent ones, embeddings for each layer).
-   * Default: there is none.
+   * fetched as a model of its own. Errors: BAD_OPTION where its tokens are others. Default: there is none.
    */
   draft?: ModelSource;
   /** Called as loading proceeds. */
@@ -85,8 +83,8 @@ export interface LoadOptions extends FetchingOptions {
   /**
    * Answers at one time: those beyond wait. Each has room for a whole context, which `plan` counts. Answers take their
    * steps together, which read the weights once for all, each with its own sampling, penalties, log probabilities and
-   * grammar. They take turns on the CPU, and where a model has recurrent layers or embeddings for each layer; an
-   * answer with `speculate: 'always'` takes turns with the others. 1 to 8 answers. Default: 1.
+   * grammar. They take turns on the CPU; an answer with `speculate: 'always'` takes turns with the others. 1 to 8
+   * answers. Default: 1.
    */
   concurrency?: number;
   /** Tokens a readback. 1 to 32 tokens. Default: follows the measured speed. */
@@ -205,10 +203,9 @@ export interface GenerateOptions {
    * that are what the model chooses cost little more than one token together. `auto` takes as many as have paid in the
    * text so far, of either kind, none in lane exact and on a GPU in software; `always` drafts in each step, by the
    * draft model where there is one. Texts that need penalties, bias, log probabilities or a grammar have no drafts,
-   * nor have answers that take their steps together with others, nor models with recurrent layers; a prompt with
-   * pictures has none of a draft model. In lane exact the text is the same with and without; in the others steps of
-   * several tokens round otherwise, so that a seed repeats its text for certain with `off`. Default: `auto` where a
-   * draft model is loaded, else `off`.
+   * nor have answers that take their steps together with others; a prompt with pictures has none of a draft model. In
+   * lane exact the text is the same with and without; in the others steps of several tokens round otherwise, so that a
+   * seed repeats its text for certain with `off`. Default: `auto` where a draft model is loaded, else `off`.
    */
   speculate?: 'auto' | 'off' | 'always';
   /**
@@ -385,10 +382,10 @@ export interface SharedParams {
    * that are what the model chooses cost little more than one token together. `auto` takes as many as have paid in the
    * text so far, of either kind, none in lane exact and on a GPU in software; `always` drafts in each step, by the
    * draft model where there is one. Texts that need penalties, bias, log probabilities or a grammar have no drafts,
-   * nor have answers that take their steps together with others, nor models with recurrent layers; a prompt with
-   * pictures has none of a draft model. In lane exact the text is the same with and without; in the others steps of
-   * several tokens round otherwise, so that a seed repeats its text for certain with `off`. Default: `auto` where a
-   * draft model is loaded, else `off`. Not among OpenAI's.
+   * nor have answers that take their steps together with others; a prompt with pictures has none of a draft model. In
+   * lane exact the text is the same with and without; in the others steps of several tokens round otherwise, so that a
+   * seed repeats its text for certain with `off`. Default: `auto` where a draft model is loaded, else `off`. Not among
+   * OpenAI's.
    */
   speculate?: 'auto' | 'off' | 'always' | null;
   /**

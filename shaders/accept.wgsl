@@ -56,6 +56,9 @@ fn main(@builtin(local_invocation_index) li: u32) {
         return;
     }
     accepted[slot + ROWS] = rows - 1u;
+    // What recurrent layers have kept of the rows is in the other half from now on; one row alone they have taken over.
+    let first = state.pos;
+    state.side = 1u - min(state.side, 1u);
     for (var t = 0u; t < rows; t++) {
         let token = choices[t];
         // No candidate had a number for a logit.
@@ -73,5 +76,7 @@ fn main(@builtin(local_invocation_index) li: u32) {
         if (done) { state.done = 1u; }
         if (done || t + 1u >= rows || tokens[min(t + 1u, ROWS - 1u)] != token) { break; }
     }
+    state.taken = state.pos - first;
+    state.kept = select(0u, state.taken, rows > 1u);
     state.rows = 1u;
 }

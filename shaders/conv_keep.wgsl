@@ -2,7 +2,7 @@
 {% include "common/state.wgsl" %}
 {% include "common/conv.wgsl" %}
 @group(0) @binding(1) var<storage, read> x: array<f32>;            // [T][STRIDE]
-@group(0) @binding(2) var<storage, read_write> conv: array<f32>;   // [slots][TAPS][CHANNELS]
+@group(0) @binding(2) var<storage, read_write> conv: array<f32>;   // [slots][RING][CHANNELS]
 override TIMES: u32 = 0u;   // not 0: each channel is multiplied by the one so much further in its row
 
 @compute @workgroup_size({{ workgroup }})
@@ -13,6 +13,6 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
         let at = row * STRIDE + CONV_AT + channel;
         var v = x[at];
         if (TIMES != 0u) { v *= x[at + TIMES]; }
-        conv[ring(channel, state.pos + row)] = v;
+        conv[ring(state.slot, channel, state.pos + row)] = v;
     }
 }

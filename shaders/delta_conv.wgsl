@@ -1,12 +1,13 @@
 // The rows of a pass before linear attention: the convolution with SiLU of every channel, queries and keys of length 1 where DELTA is 1, and of
 // each head (g, s). A workgroup has a query, a key or a value: grid [2 KEY_HEADS + HEADS, T].
 {% include "common/state.wgsl" %}
+{% include "common/rows.wgsl" %}
 {% include "common/conv.wgsl" %}
 {% include "common/delta.wgsl" %}
 {% include "common/gates.wgsl" %}
 {% include "common/conv_silu.wgsl" %}
 {% with sum = "f32", reduce = "wg" %}{% include "common/reduce.wgsl" %}{% endwith %}
-@group(0) @binding(5) var<storage, read> conv: array<f32>;                // [slots][TAPS][CHANNELS]: rows before this pass's
+@group(0) @binding(5) var<storage, read> conv: array<f32>;                // [slots][RING][CHANNELS]: rows before this pass's
 @group(0) @binding(6) var<storage, read_write> y: array<f32>;             // [T][CHANNELS]
 @group(0) @binding(7) var<storage, read_write> strengths: array<vec2<f32>>;   // [T][HEADS]: (g, s)
 

@@ -5,7 +5,7 @@
 {% block output %}
 {% include "common/gated.wgsl" %}
 {% if out == "f32" %}
-override BESIDE: u32 = 0u;   // 1: the factors of the activations are numbers that are there, from where nw says
+override BESIDE: u32 = 0u;   // not 0: the factors of the activations are numbers that are there, so many a row, from where nw says
 @group(0) @binding(6) var<storage, read> beside: array<f32>;
 {% endif %}
 {% endblock %}

@@ -6,7 +6,7 @@
         let gate = row_sum(li / {{ half }}u, li % {{ half }}u){{ factor }};
         var up = select(1.0, lifted(row_sum(li / {{ half }}u, {{ half }}u + li % {{ half }}u){{ factor }}), GATED == 1u);
 {% if normed and out == "f32" %}
-        if (BESIDE == 1u) { up = beside[u32(nw[D / 2u].x) + min(first + li, F - 1u)]; }
+        if (BESIDE != 0u) { up = beside[wid.z * EACH * BESIDE + u32(nw[D / 2u].x) + min(first + li, F - 1u)]; }
 {% endif %}
         outputs[li] = select(0.0, activation(gate) * up, first + li < F);
     }
@@ -32,7 +32,7 @@
 {% endif %}
         up = select(1.0, lifted(up{{ factor }}), GATED == 1u);
 {% if normed and out == "f32" %}
-        if (BESIDE == 1u) { up = beside[u32(nw[D / 2u].x) + min(first + mine, F - 1u)]; }
+        if (BESIDE != 0u) { up = beside[wid.z * EACH * BESIDE + u32(nw[D / 2u].x) + min(first + mine, F - 1u)]; }
 {% endif %}
         outputs[mine] = select(0.0, activation(gate{{ factor }}) * up, first + mine < F);
     }

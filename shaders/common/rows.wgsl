@@ -18,6 +18,8 @@ fn slot_of(row: u32) -> u32 {
     if (apart()) { return state.each[min(row, {{ few_rows - 1 }}u)].y; }
     return state.slot;
 }
+// Rows of the pass before this one that are of the same sequence.
+fn earlier_rows(row: u32) -> u32 { return select(row, 0u, apart()); }
 // Whether there is no such row, or its sequence has ended.
 fn rests(row: u32) -> bool {
     if (row >= state.rows) { return true; }

@@ -10,7 +10,10 @@ struct State {
     turn: u32,    // steps so far of those that may take several tokens
     apart: u32,   // 1: the rows are of several sequences, and `each` says where they are
     lag: u32,     // by how many positions, which rotate queries and keys, are fewer than slots of the cache
-    r10: u32, r11: u32, r12: u32, r13: u32, r14: u32, r15: u32,
+    kept: u32,    // rows of the step before this one that count, which recurrent states have yet to take over (common/kept.wgsl)
+    side: u32,    // the half of what is kept of rows that this step writes to; those of the step before are in the other
+    taken: u32,   // tokens that the step before this one has taken, of those that may take several
+    r13: u32, r14: u32, r15: u32,
     each: array<vec4<u32>, {{ few_rows }}>,  // of a row: its position, its sequence's slot, the tokens that it may still sample, its lag
 }
 {% if state_access is not defined %}

@@ -312,7 +312,7 @@ pub async fn run(
         Some(form) => Some(forced::measure(&mut session, &ids, options, form, cancel).await?),
         None => None,
     };
-    let company = if options.load.concurrency.is_some_and(|n| n > 1) && session.keeps_company() {
+    let company = if options.load.concurrency.is_some_and(|n| n > 1) && session.has_steps_of_rows() {
         let mut measured = company::measure(&mut session, &ids, options, None, cancel).await?;
         if form.is_some() {
             measured.extend(company::measure(&mut session, &ids, options, form.as_ref(), cancel).await?);
@@ -564,6 +564,7 @@ mod plans {
                     extras: true,
                     grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }),
                     rows: false,
+                    drafts: false,
                 };
                 let plan = build_plan(model.as_ref(), &mut layout, &select, sizes, Pass::Decode, asked, None).unwrap();
                 for step in &plan.steps {

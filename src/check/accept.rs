@@ -45,18 +45,35 @@ pub fn draft(_: &'static Variant, random: &mut Random) -> Vec<Case> {
 }
 
 pub fn drafter_begin(_: &'static Variant, random: &mut Random) -> Vec<Case> {
-    let state = State { pos: 70, token: 9, rows: 4, step: 30, limit: 100, slot: 3, turn: 8, ..State::default() };
+    let state = State {
+        pos: 70,
+        token: 9,
+        rows: 4,
+        step: 30,
+        limit: 100,
+        slot: 3,
+        turn: 8,
+        taken: 5,
+        kept: 4,
+        ..State::default()
+    };
     // The draft model is done with the text before, in a slot of its own.
     let drafter = State { pos: 12, token: 4, done: 1, rows: 1, step: 7, limit: u32::MAX, slot: 1, ..State::default() };
     let at = State { pos: random.below(4096), token: random.below(1000), ..state };
-    let make = |(what, state): (&str, State)| Case {
+    let later = State { done: 0, turn: 1, side: 1, kept: 7, ..drafter };
+    let make = |(what, state, drafter): (&str, State, State)| Case {
         name: what.to_owned(),
         overrides: Vec::new(),
         grid: [1, 1, 1],
         buffers: vec![("state", state.words()), ("drafter", drafter.words())],
         outputs: vec![("drafter", Compare::Exact)],
     };
-    [("a step of one row", State { rows: 1, ..state }), ("anywhere", at)].into_iter().map(make).collect()
+    let cases = [
+        ("a step of one row", State { rows: 1, ..state }, drafter),
+        ("anywhere", at, drafter),
+        ("later", state, later),
+    ];
+    cases.into_iter().map(make).collect()
 }
 
 pub fn drafter_end(_: &'static Variant, random: &mut Random) -> Vec<Case> {
@@ -103,7 +120,8 @@ fn of_several(state: State, left: [u32; 4]) -> State {
 
 pub fn accept(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     let stops = Sampling { n_stop: 1, stop: std::array::from_fn(|i| 900 + i as u32), ..Sampling::OFF };
-    let state = State { pos: 10, token: 3, rows: 4, step: 2, limit: 100, turn: 5, ..State::default() };
+    let state =
+        State { pos: 10, token: 3, rows: 4, step: 2, limit: 100, turn: 5, kept: 3, side: 1, ..State::default() };
     let apart = |left| of_several(state, left);
     // (what, state, what the rows read, what is chosen after them)
     let shapes: [(&str, State, [u32; 4], [u32; 4]); 13] = [
@@ -113,7 +131,7 @@ pub fn accept(_: &'static Variant, random: &mut Random) -> Vec<Case> {
         ("the end of all of several", apart([1, 0, 1, 9]), [3, 20, 21, 22], [20, 21, 22, 900]),
         ("all", state, [3, 20, 21, 22], [20, 21, 22, 23]),
         ("two of three", state, [3, 20, 21, 22], [20, 21, 99, 22]),
-        ("none", state, [3, 20, 21, 22], [19, 20, 21, 22]),
+        ("none", State { side: 0, ..state }, [3, 20, 21, 22], [19, 20, 21, 22]),
         ("right again after a wrong one", state, [3, 20, 21, 22], [19, 21, 22, 23]),
         ("a stop token among them", state, [3, 20, 900, 22], [20, 900, 22, 23]),
         ("the limit", State { step: 98, ..state }, [3, 20, 21, 22], [20, 21, 22, 23]),

@@ -108,6 +108,8 @@ const CASES: &[(&str, Cases)] = &[
     ("short_conv", delta::short_conv),
     ("conv_keep", delta::conv_keep),
     ("delta_step", delta::step),
+    ("delta_rows", delta::step_rows),
+    ("delta_settle", delta::settle),
     ("delta_conv", delta::conv),
     ("delta_intra", delta::intra),
     ("delta_scan", delta::scan),

@@ -273,8 +273,9 @@ fn norm_gated_of(variant: &'static Variant, random: &mut Random, shapes: &[(u32,
         let post = f64::from(u8::from(f == 60));
         if variant.axis("out") == Some("f32") {
             case.overrides.retain(|(name, _)| *name != "SCALED");
-            case.overrides.extend([("GATED", 1.0 - post), ("BESIDE", post), ("PLAIN", post)]);
-            case.buffers.push(("beside", words(&random.f32s(2 + f as usize, 1.0))));
+            let beside = 5 + f;
+            case.overrides.extend([("GATED", 1.0 - post), ("BESIDE", f64::from(beside) * post), ("PLAIN", post)]);
+            case.buffers.push(("beside", words(&random.f32s((t * beside) as usize, 1.0))));
         }
         case
     };

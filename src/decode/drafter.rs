@@ -13,7 +13,7 @@ use crate::base::Cancel;
 use crate::base::numbers::FEW_ROWS;
 use crate::check;
 use crate::error::{Error, Result};
-use crate::gpu::{Bound, ComputePass, Gpu};
+use crate::gpu::{Bound, Buffer, ComputePass, Encoder, Gpu};
 use crate::kernels::{self, State, Variant};
 use crate::layout::Control;
 use crate::plan::{Pass, Stage};
@@ -138,7 +138,13 @@ impl Drafter {
         let joints = self.joints.as_ref().filter(|_| self.following.is_some());
         let (joints, which) =
             joints.zip(which).ok_or_else(|| Error::internal("drafts of a model that does not follow"))?;
-        Ok(Drafting { steps: self.session.steps(Pass::Decode), begin: &joints.begin, end: &joints.end[which], drafts })
+        Ok(Drafting {
+            steps: self.session.steps(Pass::Decode),
+            state: self.session.buffer(Control::Decode)?,
+            begin: &joints.begin,
+            end: &joints.end[which],
+            drafts,
+        })
     }
 }
 
@@ -146,6 +152,7 @@ impl Drafter {
 #[derive(Clone, Copy)]
 pub(super) struct Drafting<'a> {
     steps: &'a [Encoded],
+    state: &'a Buffer,
     begin: &'a Bound,
     end: &'a Bound,
     drafts: u32,
@@ -168,6 +175,24 @@ impl Drafting<'_> {
         }
         gpu.dispatch(compute, self.end, [1, 1, 1]);
     }
+
+    /// Has recurrent states take over what counts of the steps before the model's last step.
+    pub fn settle(self, gpu: &Gpu, encoder: &mut Encoder) {
+        let settling = || self.steps.iter().filter(|step| step.stage == Stage::Settle);
+        if settling().next().is_none() {
+            return;
+        }
+        {
+            let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            gpu.dispatch(&mut compute, self.begin, [1, 1, 1]);
+            for step in settling() {
+                gpu.dispatch(&mut compute, &step.bound, step.grid.at(1));
+            }
+        }
+        for at in [State::KEPT_AT, State::TURN_AT] {
+            encoder.clear_buffer(self.state.raw(), at as u64, Some(4));
+        }
+    }
 }
 
 impl Session {
@@ -179,15 +204,9 @@ impl Session {
     pub async fn set_drafter(&mut self, drafter: Option<Self>) -> Result<()> {
         self.drafter = None;
         self.step_times.forget_drafter();
-        let Some(session) = drafter else { return Ok(()) };
-        self.must_take_drafts()?;
+        let Some(mut session) = drafter else { return Ok(()) };
+        self.must_write("draft")?;
         session.must_write("draft")?;
-        if session.states.recurrent() {
-            return Err(Error::unsupported(
-                "draft: this draft model has layers that cannot go back to before a wrong draft; take one without \
-                 recurrent layers",
-            ));
-        }
         if self.self_tested {
             let overrides = [("T", f64::from(FEW_ROWS)), ("V", f64::from(u16::MAX))];
             let wrong = check::self_test(&self.gpu, &[(begins()?, &[]), (ends()?, &overrides)]).await?;
@@ -197,19 +216,12 @@ impl Session {
                 )));
             }
         }
+        // Wrong drafts must leave nothing in a state that cannot be cut back.
+        if session.states.recurrent() {
+            session.prepare_drafting().await?;
+        }
         self.drafter = Some(Box::new(Drafter::new(session)?));
         Ok(())
-    }
-
-    /// An error where the model's steps cannot verify drafts.
-    pub(crate) fn must_take_drafts(&self) -> Result<()> {
-        if self.keeps_company() {
-            return Ok(());
-        }
-        Err(Error::unsupported(
-            "draft: this model's layers read one token a step, or cannot go back to before a wrong draft; load it \
-             without a draft model",
-        ))
     }
 
     /// The session of the draft model, where there is one.
@@ -284,16 +296,17 @@ impl Session {
         }
     }
 
-    /// The draft model follows no longer. `text`: what the model has read by the end of the last step with drafts;
-    /// `None` where that is not known.
-    pub(super) fn stop_following(&mut self, text: Option<&[u32]>) -> Result<()> {
+    /// The draft model follows no longer. `text`: what the model has read by the end of the last step with drafts, and to
+    /// which position that step has read, beyond the text's end too; `None` where that is not known.
+    pub(super) fn stop_following(&mut self, text: Option<(&[u32], u32)>) -> Result<()> {
         let Some(drafter) = &mut self.drafter else { return Ok(()) };
         let Some(sequence) = drafter.following.take() else { return Ok(()) };
         let states = &mut drafter.session.states;
         match text {
-            Some(text) => {
+            Some((text, end)) => {
                 let known = states.history(sequence)?.len();
-                states.read_steps(sequence, text.get(known..).unwrap_or_default())
+                let steps = text.get(known..).unwrap_or_default();
+                states.settle(sequence, steps, end.saturating_sub(known as u32))
             }
             None => states.forget(sequence),
         }

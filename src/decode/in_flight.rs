@@ -9,8 +9,10 @@ use super::session::Session;
 use crate::base::now_ms;
 use crate::error::{Error, Result};
 use crate::gpu::{Encoder, Pending};
+use crate::kernels::State;
+use crate::layout::Control;
 use crate::plan::{Pass, Stage};
-use crate::state::SequenceId;
+use crate::state::{SequenceId, UNKNOWN};
 
 /// Most chunks in flight at one time.
 pub(super) const AHEAD: usize = 2;
@@ -181,9 +183,12 @@ impl InFlight {
         let mut encoder = session.gpu.encoder("decode");
         self.encode(session, &mut encoder, chunk, left, has_logits)?;
         self.copy_sampled(session, &mut encoder, chunk)?;
+        self.settle(session, &mut encoder, chunk)?;
         if let Some((sequence, tokens)) = self.snapshots {
             let slot = session.states.slot_of(sequence)?;
-            session.states.mark(sequence, &mut encoder, slot, tokens + chunk.at + chunk.steps - 1)?;
+            // Of steps that may take several tokens the readback tells how far they came.
+            let position = if self.needs.drafts { UNKNOWN } else { tokens + chunk.at + chunk.steps - 1 };
+            session.states.mark(sequence, &mut encoder, slot, position)?;
         }
         let (staging, bytes) = (self.staging, u64::from(chunk.steps) * self.needs.row_bytes());
         let submission = session.gpu.submit(encoder);
@@ -212,6 +217,34 @@ impl InFlight {
             }
         }
         Ok(())
+    }
+
+    /// Has recurrent states take over what counts of the chunk's last step: what is copied of them is whole.
+    fn settle(&self, session: &Session, encoder: &mut Encoder, chunk: Chunk) -> Result<()> {
+        if let Some(drafting) = session.drafting(chunk.drafts)? {
+            drafting.settle(&session.gpu, encoder);
+        }
+        let settling = || session.steps(chunk.pass).iter().filter(|step| step.stage == Stage::Settle);
+        if self.needs.company || settling().next().is_none() {
+            return Ok(());
+        }
+        {
+            let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            for step in settling() {
+                session.gpu.dispatch(&mut compute, &step.bound, step.grid.at(chunk.rows()));
+            }
+        }
+        encoder.clear_buffer(session.buffer(Control::Decode)?.raw(), State::KEPT_AT as u64, Some(4));
+        Ok(())
+    }
+
+    /// The readback of the oldest chunk has told that steps that may take several tokens have taken `tokens` so far: the
+    /// snapshot at its end gets its position.
+    pub fn taken(&self, session: &mut Session, tokens: u32) -> Result<()> {
+        match self.snapshots.filter(|_| self.needs.drafts) {
+            Some((sequence, before)) => session.states.marked(sequence, self.queue.len(), before + tokens - 1),
+            None => Ok(()),
+        }
     }
 
     /// Copies the results of a chunk's steps to the staging buffer: of each ring the rows of all steps.

@@ -32,7 +32,7 @@ pub(super) struct Needs {
     /// Steps may take several tokens: readbacks have a row of tokens for each step.
     pub drafts: bool,
     /// Rows of a step belong to several sequences: nothing is drafted.
-    company: bool,
+    pub company: bool,
 }
 
 impl Needs {
@@ -56,7 +56,7 @@ impl Needs {
         self.has(step.stage) && !(self.company && step.of_one)
     }
 
-    /// Whether a stage of a decode step runs.
+    /// Whether a stage of a decode step runs. What settles is no part of a step, but of a chunk.
     fn has(self, stage: Stage) -> bool {
         match stage {
             Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose => true,
@@ -64,6 +64,7 @@ impl Needs {
             Stage::Advance => !self.grammar && !self.drafts,
             Stage::Draft => self.drafts && !self.company,
             Stage::Accept => self.drafts,
+            Stage::Settle => false,
             Stage::Penalize => self.penalize,
             Stage::Logprobs | Stage::Record => self.logprobs,
             Stage::Largest | Stage::Threshold => self.temperature,
@@ -155,9 +156,8 @@ impl Session {
         }
         self.prepare_steps().await?;
         if always && !self.speculates() {
-            return Err(Error::bad_option(
-                "speculate always: this model's layers read one token a step, or cannot go back to before a wrong \
-                 draft; use auto or off",
+            return Err(Error::gpu(
+                "speculate always: this GPU or its driver computes steps of several tokens wrongly; use auto or off",
             ));
         }
         Ok(self.speculates())

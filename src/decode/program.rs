@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::{Bound, Buffer, Gpu};
-use crate::layout::{BufferId, BufferSpec, Layout, Role, Sizes, StateShape};
+use crate::layout::{BufferId, BufferSpec, Layout, Role, Sizes};
 use crate::model::Model;
 use crate::plan::{Adapters, Asked, Builder, Grid, Pass, Plan, Plans, Selector, Stage, Step, hazards};
 
@@ -153,12 +153,8 @@ pub(super) fn plans_with(
     // The first plan that names a state reserves it, as large as a prefill pass needs.
     let mut plans = Vec::new();
     for pass in Pass::ALL {
-        // A recurrent state cannot be cut back to before a rejected draft; per-layer embeddings are read for one row
-        // only.
-        let recurrent = layout.specs().iter().any(|spec| matches!(spec.state, Some(StateShape::Recurrent { .. })));
         // A model that pools does not generate: it only needs prefill.
-        let reads_alone = model.config().pooling.is_some() && pass != Pass::Prefill;
-        plans.push(if reads_alone || pass.is_step_of_rows() && (recurrent || model.config().per_layer.is_some()) {
+        plans.push(if model.config().pooling.is_some() && pass != Pass::Prefill {
             Plan::default()
         } else {
             build_plan(model, layout, select, sizes, pass, asked, adapters)?
@@ -180,6 +176,9 @@ pub(crate) fn build_plan(
     let mut b = Builder::new(layout, select, sizes, pass).adapted(adapters);
     if asked.rows {
         b = b.with_rows(model.config().deepstack);
+    }
+    if asked.drafts {
+        b = b.as_drafter();
     }
     if pass.is_step_of_rows() {
         b.draft()?;

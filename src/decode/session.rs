@@ -287,6 +287,11 @@ impl Session {
         self.prepare(Asked { rows: true, ..self.program.asked }, "rows in place of tokens").await
     }
 
+    /// Prepares steps as a draft model.
+    pub(super) async fn prepare_drafting(&mut self) -> Result<()> {
+        self.prepare(Asked { drafts: true, ..self.program.asked }, "steps of a draft model").await
+    }
+
     /// Prepares the grammars of answers that take steps together, and writes them and the vocabulary into the GPU's
     /// memory where they are not resident. The grammars' buffer grows by doubling.
     pub(super) async fn prepare_grammars(&mut self, constraints: &[&Constraint]) -> Result<()> {
@@ -479,7 +484,7 @@ impl Session {
         test.map(drop)
     }
 
-    /// Whether steps may have several rows: the passes are compiled, for which the model's states can be cut back.
+    /// Whether steps may have a token and its drafts: the passes are compiled.
     pub(super) fn speculates(&self) -> bool {
         Pass::STEPS.iter().all(|pass| !self.steps(*pass).is_empty())
     }

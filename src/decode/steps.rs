@@ -43,9 +43,9 @@ struct Clock {
 }
 
 impl Session {
-    /// Whether sequences can take steps together: the model has plans of steps with several rows, which need states
-    /// that can be cut back. Otherwise sequences take turns.
-    pub(crate) fn keeps_company(&self) -> bool {
+    /// Whether steps may have several rows, of as many sequences, or of a token and its drafts: the model has plans of
+    /// such steps. Otherwise sequences take turns.
+    pub(crate) fn has_steps_of_rows(&self) -> bool {
         Pass::STEPS.iter().all(|pass| !self.plans()[*pass].steps.is_empty())
     }
 
@@ -133,11 +133,15 @@ struct Loop<'t, 'a> {
     speculation: Option<Speculation>,
     /// Tokens that were known at the end of the last chunk with drafts of the draft model; 0 where there was none.
     followed: usize,
+    /// Tokens that steps had taken by the end of that chunk, those behind the text's end among them.
+    followed_to: u32,
     /// Whether steps without the draft model's drafts came after those with them: it lacks the text of these.
     behind: bool,
     /// Whether the draft model reads what it has missed before the steps of the next readback, whose time then says
     /// nothing about steps with drafts.
     catches_up: bool,
+    /// Tokens that steps with drafts have taken, those behind the text's end among them.
+    taken: u32,
     /// The least and the most tokens of a row that the recorded steps take.
     least: u32,
     most: u32,
@@ -167,12 +171,14 @@ impl<'t, 'a> Loop<'t, 'a> {
             in_flight: InFlight::new(policy, needs, snapshots),
             speculation,
             followed: 0,
+            followed_to: 0,
             behind: false,
             catches_up: false,
             rows,
             pass,
             pace,
             clock,
+            taken: 0,
             least: 0,
             most: 0,
         }
@@ -231,9 +237,13 @@ impl<'t, 'a> Loop<'t, 'a> {
                 // A device that is lost after the last token costs no answer anything: the next call returns the error.
                 Err(e) if complete && e.kind() == ErrorKind::DeviceLost => {}
                 Err(e) => self.in_flight.fail(e),
-                // Steps that were in flight when the end was seen.
-                Ok(_) if complete || self.in_flight.failed() => {}
-                Ok(bytes) => self.take(chunk, cast_slice(&bytes)),
+                Ok(bytes) => {
+                    self.note_taken(session, chunk, cast_slice(&bytes));
+                    // Steps that were in flight when the end was seen say nothing.
+                    if !complete && !self.in_flight.failed() {
+                        self.take(chunk, cast_slice(&bytes));
+                    }
+                }
             }
         }
     }
@@ -334,7 +344,9 @@ impl<'t, 'a> Loop<'t, 'a> {
         let Some(speculation) = &self.speculation else { return Ok(()) };
         // No step has read the last token that was chosen.
         let read = self.followed.saturating_sub(1);
-        let known = (self.followed > 0 && !self.in_flight.failed()).then(|| &speculation.text()[..read]);
+        let prompt = self.rows.first().map_or(0, |row| row.turn.prompt.len() as u32);
+        let known = (self.followed > 0 && !self.in_flight.failed())
+            .then(|| (&speculation.text()[..read], (prompt + self.followed_to).saturating_sub(1)));
         session.stop_following(known)?;
         (self.behind, self.followed) = (false, 0);
         Ok(())
@@ -355,6 +367,21 @@ impl<'t, 'a> Loop<'t, 'a> {
             self.clock.prefilled = now_ms();
             let total = row.begun.unknown.len();
             (row.turn.on_progress)(Progress::Read { read: total, total });
+        }
+    }
+
+    /// Counts the tokens that a chunk's steps with drafts have taken, whether or not the text ended before: as many has
+    /// a recurrent state read.
+    fn note_taken(&mut self, session: &mut Session, chunk: Chunk, words: &[u32]) {
+        if self.speculation.is_none() {
+            return;
+        }
+        self.taken += Taken::of_rows(&words[..chunk.steps as usize * ACCEPTED_WORDS]).tokens.len() as u32;
+        if chunk.drafts > 0 {
+            self.followed_to = self.taken;
+        }
+        if let Err(e) = self.in_flight.taken(session, self.taken) {
+            self.in_flight.fail(e);
         }
     }
 
@@ -417,11 +444,12 @@ impl<'t, 'a> Loop<'t, 'a> {
         }
         self.stop_following(session)?;
         let shared = self.shared(session.gpu.counters().snapshot());
+        let with_drafts = self.speculation.as_ref().map(|_| self.taken);
         let Self { rows, mut in_flight, .. } = self;
-        let (failure, recorded) = (in_flight.take_failure(), in_flight.recorded());
+        let (failure, ran) = (in_flight.take_failure(), with_drafts.unwrap_or(in_flight.recorded()));
         let mut parts = Vec::with_capacity(rows.len());
         for mut row in rows {
-            row.settle(session, failure.as_ref(), recorded)?;
+            row.settle(session, failure.as_ref(), ran)?;
             parts.push(row.part(&shared));
         }
         Ok(Stretch { parts, failure })
@@ -509,12 +537,13 @@ impl<'t, 'a> Row<'t, 'a> {
         outcome.accepted += taken.accepted;
         let goes_on = ids.is_empty() || on_progress(Progress::Tokens { ids, logprobs: &logprobs });
         outcome.logprobs.extend(logprobs);
-        self.ended = !goes_on || self.ended_on_gpu || cancel.is_cancelled() || outcome.tokens.len() as u32 >= *limit;
+        self.ended_on_gpu |= outcome.tokens.len() as u32 >= *limit;
+        self.ended = !goes_on || self.ended_on_gpu || cancel.is_cancelled();
     }
 
     /// Records in the sequence's state which tokens the steps have read. After an error that leaves it unknown, the
-    /// state is forgotten. `failure`: the run's; `recorded`: the run's steps.
-    fn settle(&mut self, session: &mut Session, failure: Option<&Error>, recorded: u32) -> Result<()> {
+    /// state is forgotten. `failure`: the run's; `ran`: the tokens that its steps have taken, whether or not they count.
+    fn settle(&mut self, session: &mut Session, failure: Option<&Error>, ran: u32) -> Result<()> {
         let Self { turn, begun, outcome, .. } = self;
         let (sequence, tokens) = (turn.sequence, &outcome.tokens);
         let lost = failure.is_some_and(|e| e.kind() == ErrorKind::DeviceLost);
@@ -529,8 +558,8 @@ impl<'t, 'a> Row<'t, 'a> {
         if lost {
             return session.states.read_steps(sequence, &read);
         }
-        let steps = if self.ended_on_gpu { tokens.len() as u32 } else { recorded };
-        session.states.settle(sequence, &read, (steps + first.len() as u32).saturating_sub(1))
+        let ran = if self.ended_on_gpu { tokens.len() as u32 } else { ran };
+        session.states.settle(sequence, &read, (ran + first.len() as u32).saturating_sub(1))
     }
 
     /// The turn's outcome, with the times and counters that all rows share.

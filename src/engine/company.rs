@@ -216,7 +216,7 @@ impl Engine {
     /// steps of each.
     fn steps_together(&self) -> bool {
         let caps = self.session.gpu().caps();
-        self.session.keeps_company() && self.options.together.unwrap_or(!caps.software)
+        self.session.has_steps_of_rows() && self.options.together.unwrap_or(!caps.software)
     }
 
     async fn take_turn<'a>(&mut self, desk: &Desk<'a>, active: &mut [Active<'a>], turn: NextTurn) {

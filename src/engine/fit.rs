@@ -261,7 +261,8 @@ impl Survey {
             |shape: StateShape| if matches!(shape, StateShape::Recurrent { .. }) { shape.bytes() } else { 0 };
         let logits = self.layout.find(&Scratch::Logits.into()).map_or(0, |id| self.layout.spec(id).bytes);
         let state = self.layout.specs().iter().filter_map(|s| s.state).map(recurrent).sum::<u64>();
-        let copies = if state > 0 { state * decode::STATE_COPIES + logits * CHECKPOINTS as u64 } else { 0 };
+        let of_one = if state > 0 { state * decode::STATE_COPIES + logits * CHECKPOINTS as u64 } else { 0 };
+        let copies = u64::from(self.sizes.slots) * of_one;
         let spare = decode::most_beside(&self.layout, self.sizes, context, self.info.model.pooling.is_none());
         let (weights, kv, activations) =
             (of(&[Role::Weight]), of(&[Role::State]) + copies, of(&[Role::Scratch, Role::Control]) + spare);
@@ -435,15 +436,21 @@ mod tests {
         assert!(!refused.fits && refused.problems[0].contains("GPU memory"), "{refused:?}");
     }
 
-    /// Checkpoints at the ends of four prompts, those of two chunks in flight, and the current state.
+    /// Of each answer at a time: checkpoints at the ends of four prompts, those of two chunks in flight, and the current
+    /// state.
     #[test]
     fn copies_of_recurrent_states_are_counted() {
         let files =
             open_path(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/lfm2-hf/model"))
                 .unwrap();
-        let (info, fit) = block_on(Engine::plan(&files, &LoadOptions::default(), Room::default())).unwrap();
-        let (layers, taps, width, vocab) = (4, 3, 64, info.model.vocab as u64);
-        assert_eq!(fit.memory.kv - info.memory.kv_full, 7 * layers * taps * width * 4 + 4 * vocab * 4);
+        for answers in [1, 3] {
+            let options = LoadOptions { concurrency: Some(answers), ..LoadOptions::default() };
+            let (info, fit) = block_on(Engine::plan(&files, &options, Room::default())).unwrap();
+            let (layers, taps, width, vocab) = (4, 3, 64, info.model.vocab as u64);
+            // A convolution's state has rows for the drafts of a step, too.
+            let of_one = 7 * layers * (taps + 7) * width * 4 + 4 * vocab * 4;
+            assert_eq!(fit.memory.kv - info.memory.kv_full, u64::from(answers) * of_one);
+        }
     }
 
     #[test]

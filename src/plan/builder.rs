@@ -72,6 +72,10 @@ pub struct Builder<'a> {
     rows: u32,
     /// Whether the host says where each row is on the axes of positions.
     pub(super) axes: bool,
+    /// Whether steps of one row are a draft model's.
+    drafts_for_another: bool,
+    /// The steps of [`Stage::Settle`].
+    settling: Vec<Step>,
 }
 
 /// Most blocks of a row that a product with a norm of its own has room for. Wider models take a norm dispatch.
@@ -107,6 +111,8 @@ impl<'a> Builder<'a> {
             joined: Vec::new(),
             rows: 0,
             axes: false,
+            drafts_for_another: false,
+            settling: Vec::new(),
         }
     }
 
@@ -114,6 +120,17 @@ impl<'a> Builder<'a> {
     #[must_use]
     pub fn with_rows(self, deepstack: usize) -> Self {
         Self { rows: 1 + deepstack as u32, axes: true, ..self }
+    }
+
+    /// Steps of one row are a draft model's.
+    #[must_use]
+    pub fn as_drafter(self) -> Self {
+        Self { drafts_for_another: true, ..self }
+    }
+
+    /// Whether this is a draft model's step.
+    pub(super) fn drafts_for_another(&self) -> bool {
+        self.decode() && self.drafts_for_another
     }
 
     /// Whether a prompt may have rows in place of tokens.
@@ -163,7 +180,8 @@ impl<'a> Builder<'a> {
     /// From here on only the pass's last row goes on, by the steps of a decode step: what comes is for its logits
     /// alone. Of `beside`, f32 `[T, width]`, its last row is what is handed back.
     pub fn tail(&mut self, beside: Option<(Value, usize)>) -> Result<Option<Value>> {
-        if self.decode() {
+        // Each row of a step has logits.
+        if self.step_rows().is_some() {
             return Ok(beside.map(|(value, _)| value));
         }
         self.complete()?;
@@ -187,8 +205,14 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// The step that was pushed last is one of [`Stage::Settle`], which come at the plan's end.
+    pub(super) fn settles(&mut self) {
+        self.settling.extend(self.plan.steps.pop().map(|step| Step { stage: Stage::Settle, ..step }));
+    }
+
     /// The finished plan.
-    pub fn finish(self) -> Plan {
+    pub fn finish(mut self) -> Plan {
+        self.plan.steps.append(&mut self.settling);
         self.plan
     }
 

@@ -45,7 +45,7 @@ impl Builder<'_> {
         Ok(self.made(y))
     }
 
-    /// `h += norm(output (act(gate h) * numbers))`. In decode the first half is one dispatch.
+    /// `h += norm(output (act(gate h) * numbers))`. In a step of one row the first half is one dispatch.
     pub fn per_layer(&mut self, name: &str, of: PerLayer<'_>, post: Norm) -> Result<()> {
         let PerLayer { numbers, stride: each, norm, mlp, gate, output } = of;
         let (p, d) = (output.k, gate.k);
@@ -59,21 +59,15 @@ impl Builder<'_> {
             let room = Room::F32(self.scratch(Scratch::Activation(Form::F32), stride(p)));
             let axes = [("weight", part.kind.axis()), ("act", self.act_axis(part)), ("out", room.axis())];
             let chosen = self.select.choose_product("norm_gated", &axes, gate.k, part.rows)?;
-            let mut overrides = vec![("KB", gate.kb() as f64), ("F", p as f64), ("BESIDE", 1.0)];
+            let mut overrides = vec![("KB", gate.kb() as f64), ("F", p as f64), ("BESIDE", each as f64)];
             overrides.extend(mlp.overrides());
+            let (grid, of_each) = self.each_row(Grid::folded((p as u32).div_ceil(32)), 0);
+            overrides.extend(of_each.into_iter().filter(|(name, _)| *name == "EACH"));
             let mut bindings = weight_bindings(part);
             bindings.extend(room.outputs());
             bindings.push(("beside", numbers.into()));
             let bytes = part.kind.bytes((part.rows * gate.kb()) as u64);
-            self.push_normed(
-                &gate.name,
-                norm,
-                chosen,
-                overrides,
-                bindings,
-                Grid::folded((p as u32).div_ceil(32)),
-                bytes,
-            )?;
+            self.push_normed(&gate.name, norm, chosen, overrides, bindings, grid, bytes)?;
             self.filled(room)
         } else {
             let x: Act = self.unnormed(&format!("{name}.input"), gate)?;

@@ -2,10 +2,10 @@
 
 use super::builder::Operands;
 use super::{Act, Builder, Extent, GatedNorm, Grid, Linear, Overrides, Rule, ShortConv, Value};
-use crate::base::numbers::CHUNK;
+use crate::base::numbers::{CHUNK, FEW_ROWS};
 use crate::blocks::BLOCK;
 use crate::error::Result;
-use crate::layout::{BufferId, Scratch, StateShape};
+use crate::layout::{BufferId, Name, Scratch, StateShape};
 use crate::weights::Matrix;
 
 /// Rows of a product, and f32 between them.
@@ -25,6 +25,11 @@ const fn wide(elements: usize) -> &'static str {
     if elements > 128 { "e256" } else { "e128" }
 }
 
+/// Rows of a convolution's state: those before a step, and those that its drafts may have written to.
+const fn ring(taps: usize) -> usize {
+    taps + FEW_ROWS as usize - 1
+}
+
 impl Builder<'_> {
     fn recurrent(&mut self, layer: usize, part: &'static str, elements: usize) -> BufferId {
         let bytes = (elements as u64 * 4).next_multiple_of(16);
@@ -35,18 +40,20 @@ impl Builder<'_> {
     pub fn short_conv(&mut self, name: &str, rows: Value, shape: ShortConv, consumer: &Matrix) -> Result<Act> {
         let ShortConv { layer, taps, weight } = shape;
         let d = consumer.k;
-        let conv = self.recurrent(layer, "conv", taps * d);
+        let conv = self.recurrent(layer, "conv", ring(taps) * d);
         let out = self.room(Scratch::Attention, consumer);
         let kernel = self.select.choose("short_conv", &[("out", out.axis())])?;
         let kb = d.div_ceil(BLOCK);
-        let convolution = numbers([("CHANNELS", d), ("TAPS", taps), ("STRIDE", 3 * d), ("CONV_AT", 0)]);
-        let own = numbers([("KB", kb), ("KEEP", usize::from(self.decode()))]);
+        let convolution =
+            numbers([("CHANNELS", d), ("TAPS", taps), ("RING", ring(taps)), ("STRIDE", 3 * d), ("CONV_AT", 0)]);
+        let mut own = numbers([("KB", kb), ("KEEP", usize::from(self.step_rows().is_some()))]);
+        own.extend(self.apart());
         let mut bindings: Operands = vec![("x", rows.into()), ("cw", weight.into()), ("conv", conv.into())];
         bindings.extend(out.outputs());
         let grid = Grid::of(Extent::Fixed((kb as u32).div_ceil(8)), self.per_row(1));
         self.push(name, kernel, [&convolution[..], &own].concat(), bindings, grid, 0);
         let act = self.filled(out);
-        if !self.decode() {
+        if self.step_rows().is_none() {
             self.keep(name, rows, conv, [&convolution[..], &numbers([("TIMES", 2 * d)])].concat(), d)?;
         }
         Ok(act)
@@ -92,14 +99,20 @@ impl Builder<'_> {
         ];
         let of_keys = numbers(of_keys);
         let of_values = [&of_keys[..], &numbers([("VALUE", h.value), ("V_AT", v)])].concat();
-        let convolution = numbers([("CHANNELS", channels), ("TAPS", h.taps), ("STRIDE", stride), ("CONV_AT", conv_at)]);
+        let convolution = numbers([
+            ("CHANNELS", channels),
+            ("TAPS", h.taps),
+            ("RING", ring(h.taps)),
+            ("STRIDE", stride),
+            ("CONV_AT", conv_at),
+        ]);
         let flags = [("BIAS", usize::from(kind.conv_bias)), ("A_LOG", usize::from(kind.a_log))];
         let gate_at = [("GATES", each), ("A_AT", a_at), ("B_AT", if delta { a_at + h.heads } else { 0 })];
         let steps: Vec<_> = factor("STEPS", kind.factors.steps).collect();
         let projected = [&of_values[..], &convolution, &numbers(flags), &numbers(gate_at), &steps].concat();
         let scale = vec![("SCALE", if delta { (h.key as f64).powf(-0.5) } else { 1.0 })];
         let channel_count = numbers([("CHANNELS", channels)]);
-        let conv = self.recurrent(layer, "conv", h.taps * channels);
+        let conv = self.recurrent(layer, "conv", ring(h.taps) * channels);
         let s = self.recurrent(layer, "s", h.heads * h.value * h.key);
         let bytes = (h.heads * h.value * h.key * 4) as u64;
         let read: Operands = vec![
@@ -111,17 +124,29 @@ impl Builder<'_> {
         ];
         let mixed = self.scratch(Scratch::Mixed, width);
         let columns = |tile: u32| Grid::of(Extent::Fixed(h.heads as u32), Extent::Fixed(h.value as u32 / tile));
-        if self.decode() {
-            let kernel = self.select.choose("delta_step", &[])?;
-            let grid = columns(kernel.variant.tile[0]);
-            self.push(
-                name,
-                kernel,
-                [projected, scale].concat(),
-                [&read[..], &[("s", s.into()), ("y", mixed.into())]].concat(),
-                grid,
-                bytes,
-            );
+        if let Some(rows) = self.step_rows() {
+            let several = rows > 1 || self.drafts_for_another();
+            let kernel = self.select.choose(if several { "delta_rows" } else { "delta_step" }, &[])?;
+            let grid = columns(kernel.variant.tile[0]).deep(rows);
+            let mut overrides = [projected, scale].concat();
+            overrides.extend(self.apart());
+            overrides.extend(self.drafts_for_another().then_some(("DRAFTER", 1.0)));
+            let mut bindings: Operands = [&read[..], &[("s", s.into()), ("y", mixed.into())]].concat();
+            if several {
+                // Two halves, of each row and head: its decay, the change of each column, its key.
+                let words = 2 * FEW_ROWS as usize * h.heads * (1 + h.value + h.key);
+                let kept = self.layout.reserve(Name::State(layer, "kept"), words as u64 * 4);
+                bindings.push(("kept", kept.into()));
+                let settle = self.select.choose("delta_settle", &[])?;
+                let fours = (h.value * h.key / 4) as u32;
+                let of_heads =
+                    Grid::of(Extent::Fixed(h.heads as u32), Extent::Fixed(fours.div_ceil(settle.variant.workgroup[0])));
+                let sizes = numbers([("HEADS", h.heads), ("KEY", h.key), ("VALUE", h.value)]);
+                let state_and_rows: Operands = vec![("s", s.into()), ("kept", kept.into())];
+                self.push(&format!("{name}.settle"), settle, sizes, state_and_rows, of_heads, bytes);
+                self.settles();
+            }
+            self.push(name, kernel, overrides, bindings, grid, u64::from(rows) * bytes);
         } else {
             let (convolved, strengths) =
                 (self.scratch(Scratch::Convolved, channels), self.scratch(Scratch::Strengths, 2 * h.heads));

@@ -17,6 +17,8 @@ pub struct Asked {
     pub grammar: Option<GrammarRoom>,
     /// Prompts with rows in place of tokens.
     pub rows: bool,
+    /// Steps as a draft model: recurrent states keep what each changes.
+    pub drafts: bool,
 }
 
 /// How much room there is for grammars.

@@ -111,6 +111,8 @@ pub enum Stage {
     Walk,
     /// The tokens of a step that may take several.
     Accept,
+    /// What counts of a chunk's last step with drafts goes to recurrent states, at the end of the chunk.
+    Settle,
 }
 
 impl Stage {

@@ -2,9 +2,10 @@
 
 use super::builder::Operands;
 use super::{Builder, Extent, Grid, Norm, Room};
+use crate::base::numbers::FEW_ROWS;
 use crate::blocks::BLOCK;
 use crate::error::Result;
-use crate::layout::{Form, Scratch, StateShape, stride};
+use crate::layout::{Form, Name, Scratch, StateShape, stride};
 
 impl Builder<'_> {
     /// `h += |S| - 1/2`, where S is the running sum of `norm(h)` over the text, modulo 2.
@@ -16,17 +17,24 @@ impl Builder<'_> {
         let (x, h) = (self.made(room), self.stream()?.h);
         let bytes = (d as u64 * 4).next_multiple_of(16);
         let s = self.layout.state(layer, "s", StateShape::Recurrent { bytes }, self.sizes.slots);
+        let kept = self.layout.reserve(Name::State(layer, "kept"), 2 * u64::from(FEW_ROWS) * d as u64 * 4);
+        let mut overrides = vec![("D", d as f64), ("STRIDE", stride(d) as f64)];
+        overrides.extend(self.apart());
+        overrides.extend(self.drafts_for_another().then_some(("DRAFTER", 1.0)));
+        let bindings: Operands = vec![("x", x.into()), ("h", h.into()), ("s", s.into()), ("kept", kept.into())];
+        let grid = |rows| Grid::of(Extent::Fixed((d as u32).div_ceil(64)), rows);
+        if self.pass.is_step_of_rows() || self.drafts_for_another() {
+            let settle = self.select.choose("running_sum", &[])?;
+            let only = [&overrides[..], &[("SETTLES", 1.0)]].concat();
+            let unused = self.scratch(Scratch::Unused, stride(d));
+            let bindings: Operands =
+                vec![("x", self.zeros.into()), ("h", unused.into()), ("s", s.into()), ("kept", kept.into())];
+            self.push(&format!("{name}.settle"), settle, only, bindings, grid(Extent::Fixed(1)), bytes);
+            self.settles();
+        }
         let chosen = self.select.choose("running_sum", &[])?;
-        let overrides = vec![("D", d as f64), ("STRIDE", stride(d) as f64)];
-        let bindings: Operands = vec![("x", x.into()), ("h", h.into()), ("s", s.into())];
-        self.push(
-            name,
-            chosen,
-            overrides,
-            bindings,
-            Grid::of(Extent::Fixed((d as u32).div_ceil(64)), Extent::Fixed(1)),
-            bytes,
-        );
+        let rows = if self.pass.is_step_of_rows() { self.per_row(1) } else { Extent::Fixed(1) };
+        self.push(name, chosen, overrides, bindings, grid(rows), bytes);
         self.streamed(h.buffer, d);
         Ok(())
     }

@@ -5,11 +5,14 @@ use crate::error::Result;
 use crate::gpu::{Buffer, Encoder, Gpu};
 use crate::layout::StateShape;
 
+/// Where a snapshot is that holds nothing, or of which it is not yet known: beyond all texts.
+pub(crate) const UNKNOWN: u32 = u32::MAX;
+
 /// A snapshot of one sequence's recurrent states at one position. It is not written while a sequence may be reset to
 /// it; forks share it.
 #[derive(Clone)]
 pub(crate) struct Checkpoint {
-    /// Tokens that had been read; beyond all texts where it holds nothing.
+    /// Tokens that had been read, or [`UNKNOWN`].
     pub position: u32,
     /// All parts, one after another.
     buffer: Buffer,
@@ -36,7 +39,7 @@ pub(crate) fn bytes(parts: &[Part]) -> u64 {
 impl Checkpoint {
     /// Room for one.
     pub fn new(gpu: &Gpu, parts: &[Part]) -> Result<Self> {
-        Ok(Self { position: u32::MAX, buffer: gpu.buffer("checkpoint", bytes(parts), COPIES)?, logits: None })
+        Ok(Self { position: UNKNOWN, buffer: gpu.buffer("checkpoint", bytes(parts), COPIES)?, logits: None })
     }
 
     /// Room for one with logits.
@@ -54,7 +57,7 @@ impl Checkpoint {
 
     /// What it holds is of no use any more.
     pub fn forget(&mut self) {
-        self.position = u32::MAX;
+        self.position = UNKNOWN;
     }
 
     /// Takes the states of the sequence in `slot` as they are when `encoder` runs.

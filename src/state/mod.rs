@@ -27,6 +27,7 @@ use crate::gpu::{Buffer, Encoder, Gpu};
 use crate::layout::{BufferId, Layout, Rows, StateShape};
 use crate::plan::Pass;
 use checkpoint::Checkpoint;
+pub(crate) use checkpoint::UNKNOWN;
 pub(crate) use history::{History, How};
 pub use input::{Embedded, Input, Span};
 pub(crate) use kinds::Part;
@@ -397,6 +398,15 @@ impl States {
         }
         if let Some(mark) = sequence.marks.last_mut() {
             mark.take(encoder, parts, slot, position);
+        }
+        Ok(())
+    }
+
+    /// The snapshot before the `later` youngest is of `position` tokens.
+    pub fn marked(&mut self, id: SequenceId, later: usize, position: u32) -> Result<()> {
+        let marks = &mut self.get_mut(id)?.marks;
+        if let Some(mark) = marks.iter_mut().rev().nth(later) {
+            mark.position = position;
         }
         Ok(())
     }

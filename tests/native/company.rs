@@ -107,7 +107,7 @@ fn one(engine: &mut Engine, request: &Request) -> Generation {
     block_on(engine.generate(request, &mut |_| {}, &Cancel::new())).expect("an answer")
 }
 
-/// With each kind of layer that has steps of several rows, and with each that takes turns instead.
+/// With each kind of layer.
 #[test]
 fn company_changes_no_text_of_any_kind_of_layer() {
     let fixtures = [
@@ -121,17 +121,83 @@ fn company_changes_no_text_of_any_kind_of_layer() {
         "qwen3moe-gguf",
         "stablelm-gguf",
         "lfm2-gguf",
+        "lfm2moe-gguf",
+        "qwen35-gguf",
+        "qwen35moe-gguf",
+        "falconh1-gguf",
+        "granitehybridmoe-gguf",
+        "nemotronh-gguf",
+        "gemma4-gguf",
+        "gemma4experts-gguf",
     ];
     for fixture in fixtures {
         // The GPU has layers with keys and values, and layers with a state.
-        let _cpu = (!["gguf-q4_k_m", "lfm2-gguf"].contains(&fixture)).then(on_cpu);
+        let _cpu = (!["gguf-q4_k_m", "lfm2-gguf", "qwen35-gguf", "gemma4-gguf"].contains(&fixture)).then(on_cpu);
         let requests: Vec<Request> = (0..5).map(|n| ask(n, 12 + 5 * n)).collect();
         let mut engine = load(fixture, &alone());
-        let expected: Vec<_> = requests.iter().map(|request| one(&mut engine, request).tokens).collect();
+        let expected: Vec<_> = requests.iter().map(|request| one(&mut engine, request)).collect();
         let mut engine = load(fixture, &several(5));
-        for (n, (answer, expected)) in together(&mut engine, &requests).iter().zip(&expected).enumerate() {
-            assert_eq!(&answer.tokens, expected, "{fixture}, answer {n}");
+        let answers = together(&mut engine, &requests);
+        for (n, (answer, expected)) in answers.iter().zip(&expected).enumerate() {
+            assert_eq!(answer.tokens, expected.tokens, "{fixture}, answer {n}");
             assert_eq!(answer.finish_reason, FinishReason::Length);
+        }
+    }
+}
+
+/// Recurrent layers and embeddings for each layer do not make answers take turns: each chunk has tokens of all of them.
+#[test]
+fn steps_are_common_with_each_kind_of_layer() {
+    let _cpu = on_cpu();
+    for fixture in ["gguf-q4_0", "lfm2-gguf", "qwen35-gguf", "granitehybridmoe-gguf", "gemma4-gguf"] {
+        let mut engine = load(fixture, &LoadOptions { chunk: Some(2), ..several(4) });
+        let party = Party::new(4);
+        (0..4).for_each(|n| party.ask(n, ask(n as u32, 40), &Cancel::new(), |_| ()));
+        serve(&mut engine, &party);
+        let heard = party.heard.borrow();
+        let changes = heard.windows(2).filter(|two| two[0] != two[1]).count();
+        assert!(
+            changes > 40,
+            "{fixture}: {changes} changes of the answer among {} tokens: they took turns",
+            heard.len()
+        );
+    }
+}
+
+/// What recurrent layers remember of a text is the same after steps with others: what comes next is, for each of the
+/// texts, also where its end was seen on the host while further steps were under way.
+#[test]
+fn recurrent_states_are_those_of_their_texts_after_company() {
+    let _cpu = on_cpu();
+    for fixture in ["lfm2-gguf", "qwen35-gguf", "falconh1-gguf"] {
+        let requests: Vec<Request> = (0..4).map(|n| Request { reuse: true, ..ask(n + 2, 9 + 6 * n) }).collect();
+        let mut engine = load(fixture, &LoadOptions { chunk: Some(4), ..several(4) });
+        let party = Party::new(requests.len());
+        let cancels: Vec<Cancel> = requests.iter().map(|_| Cancel::new()).collect();
+        for (n, request) in requests.iter().enumerate() {
+            let flag = cancels[n].clone();
+            // The third is left when it has had two pieces.
+            party.ask(n, request.clone(), &cancels[n], move |pieces| {
+                if n == 2 && pieces == 2 {
+                    flag.cancel();
+                }
+            });
+        }
+        let answers: Vec<Generation> =
+            serve(&mut engine, &party).into_iter().map(|one| one.expect("an answer")).collect();
+        assert_eq!(answers[2].finish_reason, FinishReason::Abort, "{fixture}");
+        let mut quiet = load(fixture, &alone());
+        for (n, (request, answer)) in requests.iter().zip(&answers).enumerate() {
+            let Prompt::Tokens(prompt) = &request.prompt else { panic!("ids") };
+            let text = [&prompt[..], &answer.tokens, &[7, 11]].concat();
+            let next =
+                Request { prompt: Prompt::Tokens(text), temperature: 0.0, max_tokens: Some(6), ..request.clone() };
+            let again = one(&mut engine, &next);
+            // All but the last token of the answer, or what was there when steps began that were cut off.
+            let known = prompt.len() + if n == 2 { 0 } else { answer.tokens.len() - 1 };
+            assert!(again.cached_tokens >= known, "{fixture}, answer {n}: {} of {known}", again.cached_tokens);
+            let expected = one(&mut quiet, &Request { reuse: false, ..next });
+            assert_eq!(again.tokens, expected.tokens, "{fixture}, answer {n}");
         }
     }
 }
@@ -145,9 +211,19 @@ fn scores(logprobs: &[TokenLogprobs]) -> Vec<(u32, f32)> {
 /// probabilities.
 #[test]
 fn forty_prompts_have_their_own_texts_in_random_company() {
+    random_company("gguf-q4_0", &[8, 3]);
+}
+
+/// With states that cannot be cut back.
+#[test]
+fn forty_prompts_of_recurrent_layers_have_their_own_texts_in_random_company() {
+    random_company("qwen35-gguf", &[5]);
+}
+
+fn random_company(fixture: &str, at_a_time: &[u32]) {
     const ALL: usize = 40;
     let _cpu = on_cpu();
-    let mut quiet = load("gguf-q4_0", &alone());
+    let mut quiet = load(fixture, &alone());
     let random = |n: usize| (n * 7919 + 13) % 101;
     let mut requests: Vec<Request> = (0..ALL as u32).map(|n| ask(n, 6 + random(n as usize) as u32 % 40)).collect();
     for (n, request) in requests.iter_mut().enumerate() {
@@ -170,8 +246,8 @@ fn forty_prompts_have_their_own_texts_in_random_company() {
         }
     }
     let expected: Vec<Generation> = requests.iter().map(|request| one(&mut quiet, request)).collect();
-    for concurrency in [8, 3] {
-        let mut engine = load("gguf-q4_0", &several(concurrency));
+    for concurrency in at_a_time.iter().copied() {
+        let mut engine = load(fixture, &several(concurrency));
         let party = Party::new(ALL);
         let left: Vec<bool> = (0..ALL).map(|n| n % 7 == 5).collect();
         let cancels: Vec<Cancel> = (0..ALL).map(|_| Cancel::new()).collect();

@@ -60,7 +60,13 @@ fn plans_of(
         &mut layout,
         &select,
         sizes,
-        Asked { extras: true, grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }), rows: true },
+        Asked {
+            extras: true,
+            grammar: Some(GrammarRoom { automaton: 1 << 14, token_bytes: 1 << 12 }),
+            rows: true,
+            // Plans with another type of keys and values are those of a draft model.
+            drafts: kv.is_some(),
+        },
     )
     .unwrap();
     (plans, layout, model.config().architecture)

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use millrace::ErrorKind;
 use millrace::base::Cancel;
-use millrace::decode::move_in_stages_of;
+use millrace::decode::{Speculate, move_in_stages_of};
 use millrace::engine::{Engine, Event, Faults, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
 use millrace::gpu::Refuse;
 use millrace::layout::Kv;
@@ -128,12 +128,15 @@ fn of_each(test: impl Fn()) {
     MODEL.set("toy");
 }
 
-fn load(options: &LoadOptions) -> Engine {
-    let files = match MODEL.get() {
+fn files_of(model: &str) -> Files {
+    match model {
         "toy" => files(),
         name => open_path(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(name)).unwrap(),
-    };
-    common::load(&files, options).unwrap()
+    }
+}
+
+fn load(options: &LoadOptions) -> Engine {
+    common::load(&files_of(MODEL.get()), options).unwrap()
 }
 
 fn exact(chunk: Option<u32>) -> LoadOptions {
@@ -294,6 +297,63 @@ fn beyond_the_end(chunks: &[u32], stops: &[usize]) {
 }
 
 /// Runs a request while the GPU refuses buffers.
+/// Wrong drafts leave nothing in a state, wherever the text ends: at its limit, or where the caller ends it while further
+/// steps with drafts are under way. What comes next shows it.
+#[test]
+fn drafts_leave_states_as_the_text_is() {
+    drafts(&[1, 4, 32], &[3, 17, 40]);
+    of_each(|| drafts(&[8], &[21]));
+}
+
+fn drafts(chunks: &[u32], ends: &[usize]) {
+    let prompt = ids(37, 3);
+    // Sampled, so that some of what a draft model of the same weights says is right, and some wrong.
+    let request = |prompt: &[u32], n, speculate| Request {
+        speculate: Some(speculate),
+        logprobs: None,
+        temperature: 0.8,
+        seed: Some(5),
+        ..ask(prompt, n)
+    };
+    let mut quiet = load(&exact(Some(8)));
+    let whole = run(&mut quiet, &request(&prompt, 48, Speculate::Off)).tokens;
+    let mut drafted = (0, 0);
+    for chunk in chunks {
+        for end in ends {
+            let mut engine = load(&exact(Some(*chunk)));
+            block_on(engine.load_draft(&files_of(MODEL.get()), &|_| {}, &Cancel::new())).unwrap();
+            for limited in [true, false] {
+                let answer = if limited {
+                    run(&mut engine, &request(&prompt, *end as u32, Speculate::Always))
+                } else {
+                    ended_after(&mut engine, &request(&prompt, 48, Speculate::Always), *end)
+                };
+                let said = &answer.tokens;
+                let what = format!("{}: chunk {chunk}, {end} tokens, limited {limited}", MODEL.get());
+                assert_eq!(said[..], whole[..said.len()], "{what}");
+                drafted = (drafted.0 + answer.drafted_tokens, drafted.1 + answer.accepted_tokens);
+                // Of the text all is known, or what a mark in it goes back to.
+                let next = [&prompt[..], said, &[9, 14, 2]].concat();
+                let then = run(&mut engine, &ask(&next, 12));
+                assert!(then.cached_tokens >= prompt.len() - 1, "{what}: {} are known", then.cached_tokens);
+                assert!(
+                    !limited || then.cached_tokens == prompt.len() + said.len() - 1,
+                    "{what}: nothing is read again"
+                );
+                assert_fresh(&then, &next, &what);
+                // With drafts again, behind what they left.
+                let longer = [&next[..], &then.tokens, &[9, 14, 2]].concat();
+                let [alone, again] =
+                    [Speculate::Off, Speculate::Always].map(|speculate| request(&longer, 12, speculate));
+                let alone = run(&mut quiet, &Request { reuse: false, ..alone }).tokens;
+                assert_eq!(run(&mut engine, &again).tokens, alone, "{what}");
+            }
+        }
+    }
+    let (drafted, right) = drafted;
+    assert!(right > 0 && drafted > right + 20, "{}: {right} of {drafted} drafts were right", MODEL.get());
+}
+
 fn refused(engine: &mut Engine, refuse: Refuse, request: &Request) -> millrace::Result<Generation> {
     engine.device().refuse_buffers(Some(refuse));
     let result = block_on(engine.generate(request, &mut |_| {}, &Cancel::new()));

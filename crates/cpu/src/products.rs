@@ -136,7 +136,7 @@ pub fn norm_gated(call: &Call) {
     let (x, factor) = normed(call);
     let gated = call.u32("GATED") == 1;
     let made = products(call, 0, if gated { 2 * f } else { f }, &x);
-    let beside = call.axis("out") == "f32" && call.u32("BESIDE") == 1;
+    let beside = call.axis("out") == "f32" && call.u32("BESIDE") != 0;
     let beside = beside.then(|| (call.view::<f32>("beside"), call.view::<f32>("nw")[2 * call.usize("D")] as usize));
     let up = |i: usize| match &beside {
         Some((beside, at)) => beside[at + i],

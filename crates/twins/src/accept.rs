@@ -47,8 +47,15 @@ pub fn draft(call: &Call) {
 /// The draft model's state = where the next step of the model begins.
 pub fn drafter_begin(call: &Call) {
     let state = call.state();
-    let begun = State { pos: state.pos, token: state.token, done: state.done, rows: 1, ..State::default() };
-    call.write("drafter")[..5].copy_from_slice(&begun.words()[..5]);
+    let mut drafter = call.write("drafter");
+    let mut begun = State::from_words(&drafter).unwrap_or_default();
+    if begun.done == 0 {
+        begun.kept = if begun.turn == 0 { 0 } else { state.taken };
+        begun.side = 1 - begun.side.min(1);
+    }
+    (begun.pos, begun.token, begun.done, begun.rows, begun.step, begun.turn) =
+        (state.pos, state.token, state.done, 1, 0, 1);
+    drafter[..State::BYTES / 4].copy_from_slice(&begun.words());
 }
 
 /// tokens = (the token that is read next, what a draft model has sampled after it); rows = how many they are.
@@ -94,6 +101,8 @@ pub fn run(call: &Call) {
         state.done = u32::from((0..rows).all(|t| state.rests(t)));
     } else if state.done == 0 {
         slot[ROWS] = rows as u32 - 1;
+        let first = state.pos;
+        state.side = 1 - state.side.min(1);
         for (t, token) in choices.enumerate() {
             if token == AFTER_END {
                 slot[t] = NOT_A_NUMBER;
@@ -110,6 +119,8 @@ pub fn run(call: &Call) {
                 break;
             }
         }
+        state.taken = state.pos - first;
+        state.kept = if rows > 1 { state.taken } else { 0 };
         state.rows = 1;
     }
     call.write("state")[..State::BYTES / 4].copy_from_slice(&state.words());

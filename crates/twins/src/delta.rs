@@ -3,7 +3,7 @@
 use super::Call;
 use super::activate::sigmoid;
 use super::conv::Conv;
-use crate::numbers::CHUNK;
+use crate::numbers::{CHUNK, FEW_ROWS};
 
 /// The heads' sizes, and where their parts are among the channels.
 struct Heads {
@@ -60,30 +60,114 @@ fn convolved(call: &Call, conv: &Conv, kept: &[f32], row: usize, channel: usize)
     sum * sigmoid(sum)
 }
 
-fn unit(x: &mut [f64]) {
+/// Makes the length 1; returns by what it was multiplied.
+fn unit(x: &mut [f64]) -> f64 {
     let r = (x.iter().map(|x| x * x).sum::<f64>() + 1e-6).sqrt().recip();
     x.iter_mut().for_each(|x| *x *= r);
+    r
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
+/// Words of what is kept of a head in a row: its decay, the change of each column, its key.
+fn kept_words(h: &Heads) -> usize {
+    1 + h.value + h.key
+}
+
+/// Where what is kept of a head in a row begins.
+fn kept_at(h: &Heads, side: u32, row: usize, head: usize) -> usize {
+    ((side as usize * FEW_ROWS as usize + row) * h.heads + head) * kept_words(h)
+}
+
+/// A head's state with the first `rows` rows of a half.
+fn take_over((side, rows): (u32, u32), h: &Heads, kept: &[f32], head: usize, s: &mut [f32]) {
+    for row in 0..rows as usize {
+        let of_row = &kept[kept_at(h, side, row, head)..][..kept_words(h)];
+        let (changes, key) = of_row[1..].split_at(h.value);
+        for (s, change) in s.chunks_exact_mut(h.key).zip(changes) {
+            s.iter_mut().zip(key).for_each(|(s, k)| *s = of_row[0].mul_add(*s, change * k));
+        }
+    }
+}
+
+/// What counts of the last step with drafts goes to the state.
+pub fn settle(call: &Call) {
+    let state = call.state();
+    let (heads, value, key) = (call.usize("HEADS"), call.usize("VALUE"), call.usize("KEY"));
+    let h = Heads { heads, value, key, key_heads: 1, each: 1, q: 0, k: 0, v: 0, delta: false };
+    let (mut s, kept) = (call.view_mut::<f32>("s"), call.view::<f32>("kept"));
+    let of_slot = &mut s[state.slot as usize * heads * value * key..][..heads * value * key];
+    of_slot.chunks_exact_mut(value * key).enumerate().for_each(|(head, s)| {
+        take_over((1 - state.side, state.kept), &h, &kept, head, s);
+    });
+}
+
 /// One row, from the projections to what a head gives.
 pub fn step(call: &Call) {
-    let (h, conv, slot) = (Heads::of(call), Conv::of(call), call.state().slot as usize);
+    step_of(call, 0);
+}
+
+/// One row of each sequence, or a token and its drafts.
+pub fn rows(call: &Call) {
+    let state = call.state();
+    let rows = state.rows.min(call.grid[2]) as usize;
+    if state.apart != 0 {
+        (0..rows).filter(|row| !state.rests(*row)).for_each(|row| drop(step_of(call, row)));
+        return;
+    }
+    let h = Heads::of(call);
+    let range = || {
+        let n = h.heads * h.value * h.key;
+        state.slot as usize * n..(state.slot as usize + 1) * n
+    };
+    let with = |half: (u32, u32)| {
+        let (mut s, kept) = (call.view_mut::<f32>("s"), call.view::<f32>("kept"));
+        let of_heads = s[range()].chunks_exact_mut(h.value * h.key).enumerate();
+        of_heads.for_each(|(head, s)| take_over(half, &h, &kept, head, s));
+    };
+    let drafter = call.u32("DRAFTER") == 1;
+    let (before, stays) = (if drafter { state.step } else { 0 }, rows > 1 || drafter);
+    if before == 0 {
+        with((1 - state.side, state.kept));
+    }
+    let whole = call.view::<f32>("s")[range()].to_vec();
+    with((state.side, before));
+    for row in 0..rows {
+        let changes = step_of(call, row);
+        if stays {
+            let mut kept = call.view_mut::<f32>("kept");
+            for (head, of_head) in changes.iter().enumerate() {
+                let at = kept_at(&h, state.side, before as usize + row, head);
+                kept[at..][..kept_words(&h)].copy_from_slice(of_head);
+            }
+        }
+    }
+    if stays {
+        call.view_mut::<f32>("s")[range()].copy_from_slice(&whole);
+    }
+}
+
+/// One row. Returns of each head its decay, the change of each column, and its key as it was before its length was 1.
+fn step_of(call: &Call, row: usize) -> Vec<Vec<f32>> {
+    let (h, conv, slot) = (Heads::of(call), Conv::of(call), call.state().slot_of(row));
     let mut kept = call.view_mut::<f32>("conv");
     let (mut s, mut y, of_heads) = (call.view_mut::<f32>("s"), call.view_mut::<f32>("y"), call.view::<f32>("heads"));
+    let mut changes = Vec::new();
     for head in 0..h.heads {
         let read =
-            |at: usize, n: usize| (at..at + n).map(|c| convolved(call, &conv, &kept, 0, c)).collect::<Vec<f64>>();
+            |at: usize, n: usize| (at..at + n).map(|c| convolved(call, &conv, &kept, row, c)).collect::<Vec<f64>>();
         let [q, k, v] = h.at(head);
         let (mut q, mut k, v) = (read(q, h.key), read(k, h.key), read(v, h.value));
+        let raw: Vec<f32> = k.iter().map(|k| *k as f32).collect();
+        let mut length = 1.0;
         if h.delta {
             unit(&mut q);
-            unit(&mut k);
+            length = unit(&mut k);
         }
-        let [g, strength] = gates(call, 0, head);
+        let [g, strength] = gates(call, row, head);
+        let mut change = vec![g.exp() as f32];
         for (column, v) in v.iter().enumerate() {
             let s = &mut s[((slot * h.heads + head) * h.value + column) * h.key..][..h.key];
             let mut wide: Vec<f64> = s.iter().map(|s| f64::from(*s) * g.exp()).collect();
@@ -91,11 +175,14 @@ pub fn step(call: &Call) {
             wide.iter_mut().zip(&k).for_each(|(s, k)| *s += d * k);
             s.iter_mut().zip(&wide).for_each(|(s, wide)| *s = *wide as f32);
             let direct = if h.delta { 0.0 } else { f64::from(of_heads[2 * h.heads + head]) * v };
-            y[head * h.value + column] = (call.f64("SCALE") * dot(&wide, &q) + direct) as f32;
+            y[(row * h.heads + head) * h.value + column] = (call.f64("SCALE") * dot(&wide, &q) + direct) as f32;
+            change.push((d * length) as f32);
         }
+        changes.push([change, raw].concat());
     }
-    let (x, first) = (call.view::<f32>("x"), call.usize("CONV_AT"));
-    (0..call.usize("CHANNELS")).for_each(|channel| conv.keep(&mut kept, 0, channel, x[first + channel]));
+    let (x, first) = (call.view::<f32>("x"), row * call.usize("STRIDE") + call.usize("CONV_AT"));
+    (0..call.usize("CHANNELS")).for_each(|channel| conv.keep(&mut kept, row, channel, x[first + channel]));
+    changes
 }
 
 /// Every row's channels, queries and keys of length 1, and (g, s) of each head.
@@ -128,7 +215,7 @@ struct Rows {
     strengths: Vec<f64>,
 }
 
-fn rows(call: &Call, h: &Heads, head: usize, chunk: usize) -> Rows {
+fn chunk_of(call: &Call, h: &Heads, head: usize, chunk: usize) -> Rows {
     let (x, strengths, channels) = (call.view::<f32>("x"), call.view::<[f32; 2]>("strengths"), call.usize("CHANNELS"));
     let range = chunk * C..(call.state().rows as usize).min((chunk + 1) * C);
     let [q, k, v] = h.at(head);
@@ -156,7 +243,7 @@ pub fn intra(call: &Call) {
     let mut within = call.view_mut::<f32>("within");
     for chunk in 0..(call.state().rows as usize).div_ceil(C).min(call.grid[1] as usize) {
         for head in 0..h.heads {
-            let r = rows(call, &h, head, chunk);
+            let r = chunk_of(call, &h, head, chunk);
             let n = r.k.len();
             let out = &mut within[(chunk * h.heads + head) * 2 * C * C..][..2 * C * C];
             let (inverse, m) = out.split_at_mut(C * C);
@@ -193,7 +280,7 @@ pub fn scan(call: &Call) {
         let mut columns: Vec<Vec<f64>> =
             state.chunks_exact(h.key).map(|column| column.iter().map(|s| f64::from(*s)).collect()).collect();
         for chunk in 0..(call.state().rows as usize).div_ceil(C) {
-            let r = rows(call, &h, head, chunk);
+            let r = chunk_of(call, &h, head, chunk);
             let n = r.k.len();
             let prepared = &within[(chunk * h.heads + head) * 2 * C * C..][..2 * C * C];
             for (c, column) in columns.iter_mut().enumerate() {

@@ -99,6 +99,8 @@ const TWINS: &[(&str, Twin)] = &[
     ("short_conv", conv::short),
     ("conv_keep", conv::keep),
     ("delta_step", delta::step),
+    ("delta_rows", delta::rows),
+    ("delta_settle", delta::settle),
     ("delta_conv", delta::conv),
     ("delta_intra", delta::intra),
     ("delta_scan", delta::scan),
@@ -256,8 +258,9 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The kernels that run when the done flag is set: they mark the ring's slots after the end, or pass the flag on.
-pub const PAST_THE_END: [&str; 3] = ["advance", "accept", "drafter_begin"];
+/// The kernels that run when the done flag is set: they mark the ring's slots after the end, pass the flag on, or take
+/// over what counts of the last step.
+pub const PAST_THE_END: [&str; 5] = ["advance", "accept", "drafter_begin", "delta_settle", "running_sum"];
 
 /// The kernels that have a twin.
 pub fn kernels() -> impl Iterator<Item = &'static str> {

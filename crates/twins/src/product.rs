@@ -77,8 +77,10 @@ pub fn norm_gated(call: &Call) {
         let rows = products(call, 0, if gated { 2 * f } else { f }, &[x]);
         let output = |f: f64, up: f64| (activation(call, f * factor) * up) as f32;
         let up = |i: usize| -> f64 {
-            if call.axis("out") == "f32" && call.u32("BESIDE") == 1 {
-                return f64::from(call.view::<f32>("beside")[call.view::<f32>("nw")[2 * call.usize("D")] as usize + i]);
+            let beside = if call.axis("out") == "f32" { call.usize("BESIDE") } else { 0 };
+            if beside != 0 {
+                let from = call.view::<f32>("nw")[2 * call.usize("D")] as usize;
+                return f64::from(call.view::<f32>("beside")[t * beside + from + i]);
             }
             if gated { lifted(call, rows[f + i][0] * factor) } else { 1.0 }
         };

@@ -28,8 +28,15 @@ pub struct State {
     pub apart: u32,
     /// Rotary positions lag behind cache slots by this many: a picture's rows share positions on a grid.
     pub lag: u32,
+    /// Rows of the step before this one that count, which recurrent states have yet to take over from what that step
+    /// has kept of each: in the half beside `side`.
+    pub kept: u32,
+    /// The half of what is kept of rows that this step writes to: 0 or 1.
+    pub side: u32,
+    /// Tokens that the step before this one has taken, of those that may take several.
+    pub taken: u32,
     /// Room for later, zero.
-    pub reserved: [u32; 6],
+    pub reserved: [u32; 3],
     /// Per row of several sequences: its slot in its cache, its sequence's slot, the tokens that it may still sample,
     /// its lag.
     pub each: [[u32; 4]; FEW_ROWS as usize],
@@ -38,6 +45,9 @@ pub struct State {
 impl State {
     /// Bytes of the uniform buffer.
     pub const BYTES: usize = std::mem::size_of::<Self>();
+    /// Where `kept` and `turn` are, in bytes.
+    pub const KEPT_AT: usize = std::mem::offset_of!(Self, kept);
+    pub const TURN_AT: usize = std::mem::offset_of!(Self, turn);
 
     /// The position by which row `t` is rotated.
     pub fn rotated_at(&self, t: usize) -> usize {
