@@ -6,7 +6,6 @@
 override D: u32;                // model width
 override STRIDE: u32;           // f32 a row of x and of h
 override DRAFTER: u32 = 0u;     // 1: a draft model's step, before which it has taken state.step since the model's last one
-override SETTLES: u32 = 0u;     // 1: only takes over what counts of the last step with drafts, after a generation's end, too
 @group(0) @binding(1) var<storage, read> x: array<f32>;            // [T][STRIDE]
 @group(0) @binding(2) var<storage, read_write> h: array<f32>;      // [T][STRIDE]: the residual stream
 @group(0) @binding(3) var<storage, read_write> s: array<f32>;      // [slots][D], each within -1..1
@@ -14,14 +13,11 @@ override SETTLES: u32 = 0u;     // 1: only takes over what counts of the last st
 
 const ROWS = {{ few_rows }}u;
 
-fn added(sum: f32, row: f32) -> f32 {
-    let more = sum + 0.25 * row;
-    return more - 2.0 * round(more * 0.5);
-}
+{% include "common/added.wgsl" %}
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-    if (id.x >= D || (state.done != 0u && SETTLES == 0u)) { return; }
+    if (state.done != 0u || id.x >= D) { return; }
     let own = id.y;
     let drafts = (APART == 1u && !apart()) || DRAFTER == 1u;
     let before = DRAFTER * state.step;
@@ -30,10 +26,6 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     var sum = s[at];
     if (drafts && before == 0u) {
         for (var t = 0u; t < min(state.kept, ROWS); t++) { sum = added(sum, kept[((1u - state.side) * ROWS + t) * D + id.x]); }
-    }
-    if (SETTLES == 1u) {
-        s[at] = sum;
-        return;
     }
     let stays = drafts && (state.rows > 1u || DRAFTER == 1u);
     if (stays && before == 0u) { s[at] = sum; }

@@ -264,7 +264,7 @@ pub fn settle(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let Heads(n, _, _, key, value, _) = heads;
         let sizes = [("HEADS", n), ("KEY", key), ("VALUE", value)];
         Case {
-            name: format!("{} after {counts}", heads.name(1)),
+            name: format!("{}{} after {counts}", if counts == 0 { "idle: " } else { "" }, heads.name(1)),
             overrides: sizes.map(|(name, value)| (name, f64::from(value))).to_vec(),
             grid: [n, (key * value / 4).div_ceil(variant.workgroup[0]), 1],
             buffers: vec![

@@ -133,6 +133,8 @@ const CASES: &[(&str, Cases)] = &[
     ("random", weights::random),
     #[cfg(feature = "toy")]
     ("running_sum", running_sum::cases),
+    #[cfg(feature = "toy")]
+    ("sum_settle", running_sum::settle),
 ];
 
 /// How a case ended.

@@ -34,9 +34,20 @@ pub fn cases(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     let drafter = [("DRAFTER", 1.0)];
     cases.push(case(one, ", a draft model's first step", drafting(of(one), 3), &drafter));
     cases.push(case(one, ", its fifth", drafting(State { step: 4, ..of(one) }, 3), &drafter));
-    let settles = [("APART", 1.0), ("SETTLES", 1.0)];
-    let ended = State { done: 1, ..of(one) };
-    cases.push(case(three, ", settled after 4", drafting(of(three), 4), &settles));
-    cases.push(case(one, ", settled after 1 and the end", drafting(ended, 1), &settles));
     cases
+}
+
+pub fn settle(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    let case = |(d, slot, counts): (u32, u32, u32)| Case {
+        name: format!("{}D={d} slot {slot} after {counts}", if counts == 0 { "idle: " } else { "" }),
+        overrides: vec![("D", f64::from(d))],
+        grid: [d.div_ceil(64), 1, 1],
+        buffers: vec![
+            drafting(State { rows: 1, slot, ..State::default() }, counts),
+            ("s", words(&random.f32s((3 * d) as usize, 0.9))),
+            ("kept", words(&random.f32s((2 * FEW_ROWS * d) as usize, 1.0))),
+        ],
+        outputs: vec![("s", F32)],
+    };
+    [(80, 1, 4), (32, 0, 1), (96, 2, 8), (32, 1, 0)].into_iter().map(case).collect()
 }

@@ -98,7 +98,9 @@ impl Session {
             // there.
             if last && self.states.recurrent() {
                 let logits = self.buffer(Scratch::Logits)?.clone();
-                self.states.checkpoint(sequence, &logits)?;
+                // Of the one row: the buffer may have room for those of a step.
+                let bytes = self.model().config().vocab as u64 * 4;
+                self.states.checkpoint(sequence, &logits, bytes)?;
             }
             if let Some(earlier) = running.replace(fence) {
                 self.passed(earlier).await?;

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Checkpoint;
 use crate::gpu::Gpu;
 use crate::kernels::Caps;
-use crate::layout::{BufferSpec, Kv, Layout, Role, Scratch, Sizes, StateShape};
+use crate::layout::{BufferSpec, Kv, Layout, Role, Sizes, StateShape};
 use crate::model::Model;
 use crate::plan::{self, Asked, Lane, Pass, Plans, Selector};
 use crate::source::Files;
@@ -259,7 +259,7 @@ impl Survey {
         // A recurrent state has checkpoints to go back to.
         let recurrent =
             |shape: StateShape| if matches!(shape, StateShape::Recurrent { .. }) { shape.bytes() } else { 0 };
-        let logits = self.layout.find(&Scratch::Logits.into()).map_or(0, |id| self.layout.spec(id).bytes);
+        let logits = self.info.model.vocab as u64 * 4;
         let state = self.layout.specs().iter().filter_map(|s| s.state).map(recurrent).sum::<u64>();
         let of_one = if state > 0 { state * decode::STATE_COPIES + logits * CHECKPOINTS as u64 } else { 0 };
         let copies = u64::from(self.sizes.slots) * of_one;

@@ -24,12 +24,10 @@ impl Builder<'_> {
         let bindings: Operands = vec![("x", x.into()), ("h", h.into()), ("s", s.into()), ("kept", kept.into())];
         let grid = |rows| Grid::of(Extent::Fixed((d as u32).div_ceil(64)), rows);
         if self.pass.is_step_of_rows() || self.drafts_for_another() {
-            let settle = self.select.choose("running_sum", &[])?;
-            let only = [&overrides[..], &[("SETTLES", 1.0)]].concat();
-            let unused = self.scratch(Scratch::Unused, stride(d));
-            let bindings: Operands =
-                vec![("x", self.zeros.into()), ("h", unused.into()), ("s", s.into()), ("kept", kept.into())];
-            self.push(&format!("{name}.settle"), settle, only, bindings, grid(Extent::Fixed(1)), bytes);
+            let settle = self.select.choose("sum_settle", &[])?;
+            let state_and_rows: Operands = vec![("s", s.into()), ("kept", kept.into())];
+            let columns = grid(Extent::Fixed(1));
+            self.push(&format!("{name}.settle"), settle, vec![("D", d as f64)], state_and_rows, columns, bytes);
             self.settles();
         }
         let chosen = self.select.choose("running_sum", &[])?;

@@ -42,12 +42,9 @@ impl Checkpoint {
         Ok(Self { position: UNKNOWN, buffer: gpu.buffer("checkpoint", bytes(parts), COPIES)?, logits: None })
     }
 
-    /// Room for one with logits.
-    pub fn with_logits(gpu: &Gpu, parts: &[Part], logits: &Buffer) -> Result<Self> {
-        Ok(Self {
-            logits: Some(gpu.buffer("logits of a checkpoint", logits.bytes(), COPIES)?),
-            ..Self::new(gpu, parts)?
-        })
+    /// Room for one with so many bytes of logits.
+    pub fn with_logits(gpu: &Gpu, parts: &[Part], bytes: u64) -> Result<Self> {
+        Ok(Self { logits: Some(gpu.buffer("logits of a checkpoint", bytes, COPIES)?), ..Self::new(gpu, parts)? })
     }
 
     /// Bytes of its buffers.
@@ -73,14 +70,14 @@ impl Checkpoint {
     /// Takes logits as they are when `encoder` runs, where there is room for them.
     pub fn take_logits(&self, encoder: &mut Encoder, from: &Buffer) {
         if let Some(logits) = &self.logits {
-            encoder.copy_buffer_to_buffer(from.raw(), 0, logits.raw(), 0, from.bytes());
+            encoder.copy_buffer_to_buffer(from.raw(), 0, logits.raw(), 0, logits.bytes());
         }
     }
 
     /// Puts logits back.
     pub fn put_back_logits(&self, encoder: &mut Encoder, to: &Buffer) {
         if let Some(logits) = &self.logits {
-            encoder.copy_buffer_to_buffer(logits.raw(), 0, to.raw(), 0, to.bytes());
+            encoder.copy_buffer_to_buffer(logits.raw(), 0, to.raw(), 0, logits.bytes());
         }
     }
 

@@ -330,11 +330,11 @@ impl States {
     }
 
     /// Takes a snapshot of the recurrent states at the end of a prompt, with its logits: generation can resume from
-    /// here, and the last token need not be read again for its logits.
-    pub fn checkpoint(&mut self, id: SequenceId, logits: &Buffer) -> Result<()> {
+    /// here, and the last token need not be read again for its logits, of which there are `bytes` bytes.
+    pub fn checkpoint(&mut self, id: SequenceId, logits: &Buffer, bytes: u64) -> Result<()> {
         let slot = self.slot_of(id)?;
         let Some(at) = self.get(id)?.at.filter(|_| self.recurrent()) else { return Ok(()) };
-        let mut checkpoint = match Checkpoint::with_logits(&self.gpu, &self.parts, logits) {
+        let mut checkpoint = match Checkpoint::with_logits(&self.gpu, &self.parts, bytes) {
             // The text is read again where it is asked for again.
             Err(e) if e.kind() == ErrorKind::OutOfMemory => return Ok(()),
             checkpoint => checkpoint?,

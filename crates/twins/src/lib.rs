@@ -124,6 +124,8 @@ const TWINS: &[(&str, Twin)] = &[
     ("random", random::run),
     #[cfg(feature = "toy")]
     ("running_sum", running_sum::run),
+    #[cfg(feature = "toy")]
+    ("sum_settle", running_sum::settle),
 ];
 
 /// What a twin knows of the variant that it stands for.
@@ -260,7 +262,7 @@ impl<'a> Call<'a> {
 
 /// The kernels that run when the done flag is set: they mark the ring's slots after the end, pass the flag on, or take
 /// over what counts of the last step.
-pub const PAST_THE_END: [&str; 5] = ["advance", "accept", "drafter_begin", "delta_settle", "running_sum"];
+pub const PAST_THE_END: [&str; 5] = ["advance", "accept", "drafter_begin", "delta_settle", "sum_settle"];
 
 /// The kernels that have a twin.
 pub fn kernels() -> impl Iterator<Item = &'static str> {

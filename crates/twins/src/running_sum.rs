@@ -7,33 +7,37 @@ fn added(sum: f32, row: f32) -> f32 {
     (next - 2.0 * (next * 0.5).round_ties_even()) as f32
 }
 
+/// S with the first rows of a half of those that are kept.
+fn add(call: &Call, s: &mut [f32], kept: &[f32], (side, rows): (u32, usize)) {
+    let d = call.usize("D");
+    for row in kept[side as usize * FEW_ROWS as usize * d..].chunks_exact(d).take(rows) {
+        s[call.state().slot as usize * d..][..d].iter_mut().zip(row).for_each(|(s, row)| *s = added(*s, *row));
+    }
+}
+
+/// What counts of the last step with drafts goes to the state.
+pub fn settle(call: &Call) {
+    let state = call.state();
+    let (mut s, kept) = (call.view_mut::<f32>("s"), call.view::<f32>("kept"));
+    add(call, &mut s, &kept, (1 - state.side, state.kept as usize));
+}
+
 /// S += x / 4, modulo 2; h += |S| - 1/2, row after row, of which each goes to the state of its sequence. Of a token and
 /// its drafts S stays as it is before them, and the rows are kept.
 pub fn run(call: &Call) {
     let (d, stride) = (call.usize("D"), call.usize("STRIDE"));
     let state = call.state();
-    let (x, settles) = (call.view::<f32>("x"), call.u32("SETTLES") == 1);
-    if state.done != 0 && !settles {
-        return;
-    }
+    let x = call.view::<f32>("x");
     let (mut h, mut s, mut kept) = (call.view_mut::<f32>("h"), call.view_mut::<f32>("s"), call.view_mut::<f32>("kept"));
     let drafter = call.u32("DRAFTER") == 1;
     let drafts = call.u32("APART") == 1 && state.apart == 0 || drafter;
     let earlier = if drafter { state.step as usize } else { 0 };
-    let at = |side: u32, t: usize| (side as usize * FEW_ROWS as usize + t) * d;
-    let add = |s: &mut [f32], kept: &[f32], (side, rows): (u32, usize)| {
-        for rows in (0..rows).map(|t| &kept[at(side, t)..][..d]) {
-            s[state.slot as usize * d..][..d].iter_mut().zip(rows).for_each(|(s, row)| *s = added(*s, *row));
-        }
-    };
+    let at = |t: usize| (state.side as usize * FEW_ROWS as usize + earlier + t) * d;
     if drafts && earlier == 0 {
-        add(&mut s, &kept, (1 - state.side, state.kept as usize));
-    }
-    if settles {
-        return;
+        add(call, &mut s, &kept, (1 - state.side, state.kept as usize));
     }
     let before = s.to_vec();
-    add(&mut s, &kept, (state.side, earlier));
+    add(call, &mut s, &kept, (state.side, earlier));
     let stays = drafts && (state.rows > 1 || drafter);
     for t in (0..state.rows as usize).filter(|t| !state.rests(*t)) {
         for (i, sum) in s[state.slot_of(t) * d..][..d].iter_mut().enumerate() {
@@ -41,7 +45,7 @@ pub fn run(call: &Call) {
             h[t * stride + i] += sum.abs() - 0.5;
         }
         if stays {
-            kept[at(state.side, earlier + t)..][..d].copy_from_slice(&x[t * stride..][..d]);
+            kept[at(t)..][..d].copy_from_slice(&x[t * stride..][..d]);
         }
     }
     if stays {
