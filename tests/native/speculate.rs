@@ -95,8 +95,10 @@ fn every_lane_takes_drafts_with_and_without_subgroups() {
             ("gemma3-gguf", true),
             ("qwen35-gguf", true),
             ("lfm2-gguf", false),
+            // Of 32 numbers a row, which int8 rounds too much to compare texts.
             ("gemma4-gguf", true),
         ];
+        let kinds = kinds.into_iter().filter(|(fixture, _)| lane != Lane::Fast || *fixture != "gemma4-gguf");
         for (fixture, subgroups) in kinds {
             let mut engine = load(fixture, &LoadOptions { lane, subgroups, ..LoadOptions::default() });
             let alone = run(&mut engine, &Request { logprobs: Some(2), ..ask(40, 5) });
@@ -199,7 +201,9 @@ fn forty_prompts_have_the_texts_that_they_have_without_drafts() {
 }
 
 fn forty_prompts(fixture: &str) {
-    let engines = [(load(fixture, &exact()), Speculate::Off), (load(fixture, &exact()), Speculate::Always)];
+    // In chunks so short that no answer ends before it is cancelled.
+    let load = || load(fixture, &LoadOptions { chunk: Some(4), ..exact() });
+    let engines = [(load(), Speculate::Off), (load(), Speculate::Always)];
     let request = |n: u32| {
         let tokens = (0..8 + n % 32).map(|i| 3 + (i * i * n + 7 * n) % (3 + n % 60)).collect();
         Request {
