@@ -51,7 +51,8 @@ export interface LoadOptions extends FetchingOptions {
   /**
    * A smaller model with the same tokens that drafts for `model`, as `generate`'s `speculate` says: an address, files
    * or a repository as of `model`. It is loaded after `model` onto the same device and in the same lane, and kept and
-   * fetched as a model of its own. Errors: BAD_OPTION where its tokens are others. Default: there is none.
+   * fetched as a model of its own. Errors: BAD_OPTION where its tokens are others, UNSUPPORTED_MODEL where either of
+   * the two does not write. Default: there is none.
    */
   draft?: ModelSource;
   /** Called as loading proceeds. */

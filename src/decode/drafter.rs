@@ -7,7 +7,7 @@ use bytemuck::{bytes_of, cast_slice};
 
 use super::chunk::MOST;
 use super::prefill::Fence;
-use super::program::Encoded;
+use super::program::{Encoded, settle};
 use super::session::Session;
 use crate::base::Cancel;
 use crate::base::numbers::FEW_ROWS;
@@ -178,20 +178,7 @@ impl Drafting<'_> {
 
     /// Has recurrent states take over what counts of the steps before the model's last step.
     pub fn settle(self, gpu: &Gpu, encoder: &mut Encoder) {
-        let settling = || self.steps.iter().filter(|step| step.stage == Stage::Settle);
-        if settling().next().is_none() {
-            return;
-        }
-        {
-            let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            gpu.dispatch(&mut compute, self.begin, [1, 1, 1]);
-            for step in settling() {
-                gpu.dispatch(&mut compute, &step.bound, step.grid.at(1));
-            }
-        }
-        for at in [State::KEPT_AT, State::TURN_AT] {
-            encoder.clear_buffer(self.state.raw(), at as u64, Some(4));
-        }
+        settle(gpu, encoder, self.steps, (Some(self.begin), 1), (self.state, &[State::TURN_AT]));
     }
 }
 

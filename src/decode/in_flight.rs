@@ -4,12 +4,11 @@ use std::collections::VecDeque;
 
 use super::chunk::{ChunkPolicy, MOST};
 use super::needs::Needs;
-use super::program::Encoded;
+use super::program::{Encoded, settle};
 use super::session::Session;
 use crate::base::now_ms;
 use crate::error::{Error, Result};
 use crate::gpu::{Encoder, Pending};
-use crate::kernels::State;
 use crate::layout::Control;
 use crate::plan::{Pass, Stage};
 use crate::state::{SequenceId, UNKNOWN};
@@ -224,17 +223,11 @@ impl InFlight {
         if let Some(drafting) = session.drafting(chunk.drafts)? {
             drafting.settle(&session.gpu, encoder);
         }
-        let settling = || session.steps(chunk.pass).iter().filter(|step| step.stage == Stage::Settle);
-        if self.needs.company || settling().next().is_none() {
-            return Ok(());
+        // Rows of several sequences go to their states at once.
+        if !self.needs.company {
+            let state = session.buffer(Control::Decode)?;
+            settle(&session.gpu, encoder, session.steps(chunk.pass), (None, chunk.rows()), (state, &[]));
         }
-        {
-            let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            for step in settling() {
-                session.gpu.dispatch(&mut compute, &step.bound, step.grid.at(chunk.rows()));
-            }
-        }
-        encoder.clear_buffer(session.buffer(Control::Decode)?.raw(), State::KEPT_AT as u64, Some(4));
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! A session's program: buffers, the plan of each pass over them, and the compiled steps of these plans.
 
 use crate::error::Result;
-use crate::gpu::{Bound, Buffer, Gpu};
+use crate::gpu::{Bound, Buffer, Encoder, Gpu};
+use crate::kernels::State;
 use crate::layout::{BufferId, BufferSpec, Layout, Role, Sizes};
 use crate::model::Model;
 use crate::plan::{Adapters, Asked, Builder, Grid, Pass, Plan, Plans, Selector, Stage, Step, hazards};
@@ -128,6 +129,33 @@ pub(super) fn encode<'a>(
         })
     };
     steps.into_iter().map(encode).collect()
+}
+
+/// Records the steps that have recurrent states take over what counts of the steps before, where there are any, behind
+/// `first`; of the decode state `buffer` nothing is kept then, and the words of `and` are 0.
+pub(super) fn settle(
+    gpu: &Gpu,
+    encoder: &mut Encoder,
+    steps: &[Encoded],
+    (first, rows): (Option<&Bound>, u32),
+    (buffer, and): (&Buffer, &[usize]),
+) {
+    let settling = || steps.iter().filter(|step| step.stage == Stage::Settle);
+    if settling().next().is_none() {
+        return;
+    }
+    {
+        let mut compute = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+        if let Some(first) = first {
+            gpu.dispatch(&mut compute, first, [1, 1, 1]);
+        }
+        for step in settling() {
+            gpu.dispatch(&mut compute, &step.bound, step.grid.at(rows));
+        }
+    }
+    for at in [State::KEPT_AT].iter().chain(and) {
+        encoder.clear_buffer(buffer.raw(), *at as u64, Some(4));
+    }
 }
 
 /// A plan for each pass; adds the buffers that the plans need to the layout, after the weights.

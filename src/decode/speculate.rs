@@ -328,6 +328,12 @@ impl Taken {
         Self::of_ids(&words.chunks_exact(FEW_ROWS as usize + 1).map(|step| step[row]).collect::<Vec<_>>())
     }
 
+    /// How many tokens steps that may take several have taken.
+    pub fn count(words: &[u32]) -> u32 {
+        let rows = words.chunks_exact(FEW_ROWS as usize + 1).flat_map(|row| &row[..FEW_ROWS as usize]);
+        rows.filter(|id| **id != AFTER_END).count() as u32
+    }
+
     /// The tokens of steps that may take several, from each step's row of tokens and number of drafts.
     pub fn of_rows(words: &[u32]) -> Self {
         let mut all = Self { tokens: Vec::new(), ended: false, drafted: 0, accepted: 0, missed: 0 };

@@ -376,7 +376,7 @@ impl<'t, 'a> Loop<'t, 'a> {
         if self.speculation.is_none() {
             return;
         }
-        self.taken += Taken::of_rows(&words[..chunk.steps as usize * ACCEPTED_WORDS]).tokens.len() as u32;
+        self.taken += Taken::count(&words[..chunk.steps as usize * ACCEPTED_WORDS]);
         if chunk.drafts > 0 {
             self.followed_to = self.taken;
         }

@@ -102,6 +102,31 @@ pub fn leave(engine: &mut Engine, request: &Request, pieces: u32) -> Generation 
     pollster::block_on(engine.generate(request, hear, &cancel)).expect("a part of a text")
 }
 
+/// A fixture for each kind of layer.
+pub const EACH_KIND: [&str; 21] = [
+    "gguf-q4_0",
+    "gguf-q4_k_m",
+    "hf-biases/model",
+    "hf-window/model",
+    "gemma2-gguf",
+    "gemma3-gguf",
+    "gpt2-gguf",
+    "granitemoe-gguf",
+    "olmo3-gguf",
+    "qwen3-gguf",
+    "qwen3moe-gguf",
+    "stablelm-gguf",
+    "lfm2-gguf",
+    "lfm2moe-gguf",
+    "qwen35-gguf",
+    "qwen35moe-gguf",
+    "falconh1-gguf",
+    "granitehybridmoe-gguf",
+    "nemotronh-gguf",
+    "gemma4-gguf",
+    "gemma4experts-gguf",
+];
+
 /// Forty requests, some of which are cancelled first and some in a conversation: the texts of an engine without drafts
 /// and of one with drafts are the same. Returns the numbers of drafts, and of those that were right.
 pub fn forty_alike(mut engines: [(Engine, Speculate); 2], ask: impl Fn(u32) -> Request) -> [u64; 2] {

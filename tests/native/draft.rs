@@ -327,6 +327,10 @@ fn what_cannot_draft_says_so() {
     assert!(error.message().contains("draft") && error.message().contains("vocabulary"), "{error}");
     assert!(engine.info().draft.is_none());
     assert_eq!(run(&mut engine, &ask(1, 12)).tokens, before);
+    let mut reads = common::load(&files("../embed/qwen3-gguf"), &exact()).expect("a model that embeds");
+    let error = load_draft(&mut reads, "gguf-q8_0").expect_err("it does not write");
+    assert_eq!(error.code(), "UNSUPPORTED_MODEL", "{error}");
+    assert!(error.message().contains("draft"), "{error}");
 }
 
 /// How far apart two samples of the same draws are: chi-squared over its degrees of freedom.

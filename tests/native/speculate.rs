@@ -10,7 +10,7 @@ use millrace::source::disk::open_path;
 use millrace::{Result, decode::Speculate};
 use pollster::block_on;
 
-use crate::common::{self, forty_alike, on_cpu, on_gpu};
+use crate::common::{self, EACH_KIND, forty_alike, on_cpu, on_gpu};
 
 fn load(fixture: &str, options: &LoadOptions) -> Engine {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle").join(fixture);
@@ -45,31 +45,8 @@ fn both(request: &Request) -> [Request; 2] {
 /// With each kind of layer.
 #[test]
 fn no_draft_changes_the_text_of_any_kind_of_layer() {
-    let fixtures = [
-        "gguf-q4_0",
-        "gguf-q4_k_m",
-        "hf-biases/model",
-        "hf-window/model",
-        "gemma2-gguf",
-        "gemma3-gguf",
-        "gpt2-gguf",
-        "granitemoe-gguf",
-        "olmo3-gguf",
-        "qwen3-gguf",
-        "qwen3moe-gguf",
-        "stablelm-gguf",
-        "lfm2-gguf",
-        "lfm2moe-gguf",
-        "qwen35-gguf",
-        "qwen35moe-gguf",
-        "falconh1-gguf",
-        "granitehybridmoe-gguf",
-        "nemotronh-gguf",
-        "gemma4-gguf",
-        "gemma4experts-gguf",
-    ];
     let mut accepted = 0;
-    for fixture in fixtures {
+    for fixture in EACH_KIND {
         // The GPU has one of each kind of step: products, experts, windows and norms behind layers, convolutions, linear
         // attention, embeddings for each layer.
         let on_gpu =

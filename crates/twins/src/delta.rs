@@ -1,5 +1,7 @@
 //! Linear attention with a state for each head: the gated delta rule and Mamba-2's.
 
+use std::ops::Range;
+
 use super::Call;
 use super::activate::sigmoid;
 use super::conv::Conv;
@@ -71,23 +73,31 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Words of what is kept of a head in a row: its decay, the change of each column, its key.
-fn kept_words(h: &Heads) -> usize {
-    1 + h.value + h.key
+/// Where what is kept of a head in a row of a half is: its decay, the change of each column, its key.
+fn kept_at(call: &Call, side: u32, row: usize, head: usize) -> Range<usize> {
+    let words = 1 + call.usize("VALUE") + call.usize("KEY");
+    let at = ((side as usize * FEW_ROWS as usize + row) * call.usize("HEADS") + head) * words;
+    at..at + words
 }
 
-/// Where what is kept of a head in a row begins.
-fn kept_at(h: &Heads, side: u32, row: usize, head: usize) -> usize {
-    ((side as usize * FEW_ROWS as usize + row) * h.heads + head) * kept_words(h)
+/// Where the heads' states of the sequence are.
+fn states_at(call: &Call) -> Range<usize> {
+    let n = call.usize("HEADS") * call.usize("VALUE") * call.usize("KEY");
+    let slot = call.state().slot as usize;
+    slot * n..(slot + 1) * n
 }
 
-/// A head's state with the first `rows` rows of a half.
-fn take_over((side, rows): (u32, u32), h: &Heads, kept: &[f32], head: usize, s: &mut [f32]) {
-    for row in 0..rows as usize {
-        let of_row = &kept[kept_at(h, side, row, head)..][..kept_words(h)];
-        let (changes, key) = of_row[1..].split_at(h.value);
-        for (s, change) in s.chunks_exact_mut(h.key).zip(changes) {
-            s.iter_mut().zip(key).for_each(|(s, k)| *s = of_row[0].mul_add(*s, change * k));
+/// The sequence's state takes over the first `rows` rows of a half.
+fn take_over(call: &Call, side: u32, rows: u32) {
+    let (value, key) = (call.usize("VALUE"), call.usize("KEY"));
+    let (mut s, kept) = (call.view_mut::<f32>("s"), call.view::<f32>("kept"));
+    for (head, s) in s[states_at(call)].chunks_exact_mut(value * key).enumerate() {
+        for row in 0..rows as usize {
+            let of_row = &kept[kept_at(call, side, row, head)];
+            let (changes, of_key) = of_row[1..].split_at(value);
+            for (s, change) in s.chunks_exact_mut(key).zip(changes) {
+                s.iter_mut().zip(of_key).for_each(|(s, k)| *s = of_row[0].mul_add(*s, change * k));
+            }
         }
     }
 }
@@ -95,13 +105,7 @@ fn take_over((side, rows): (u32, u32), h: &Heads, kept: &[f32], head: usize, s: 
 /// What counts of the last step with drafts goes to the state.
 pub fn settle(call: &Call) {
     let state = call.state();
-    let (heads, value, key) = (call.usize("HEADS"), call.usize("VALUE"), call.usize("KEY"));
-    let h = Heads { heads, value, key, key_heads: 1, each: 1, q: 0, k: 0, v: 0, delta: false };
-    let (mut s, kept) = (call.view_mut::<f32>("s"), call.view::<f32>("kept"));
-    let of_slot = &mut s[state.slot as usize * heads * value * key..][..heads * value * key];
-    of_slot.chunks_exact_mut(value * key).enumerate().for_each(|(head, s)| {
-        take_over((1 - state.side, state.kept), &h, &kept, head, s);
-    });
+    take_over(call, 1 - state.side, state.kept);
 }
 
 /// One row, from the projections to what a head gives.
@@ -117,35 +121,24 @@ pub fn rows(call: &Call) {
         (0..rows).filter(|row| !state.rests(*row)).for_each(|row| drop(step_of(call, row)));
         return;
     }
-    let h = Heads::of(call);
-    let range = || {
-        let n = h.heads * h.value * h.key;
-        state.slot as usize * n..(state.slot as usize + 1) * n
-    };
-    let with = |half: (u32, u32)| {
-        let (mut s, kept) = (call.view_mut::<f32>("s"), call.view::<f32>("kept"));
-        let of_heads = s[range()].chunks_exact_mut(h.value * h.key).enumerate();
-        of_heads.for_each(|(head, s)| take_over(half, &h, &kept, head, s));
-    };
     let drafter = call.u32("DRAFTER") == 1;
     let (before, stays) = (if drafter { state.step } else { 0 }, rows > 1 || drafter);
     if before == 0 {
-        with((1 - state.side, state.kept));
+        take_over(call, 1 - state.side, state.kept);
     }
-    let whole = call.view::<f32>("s")[range()].to_vec();
-    with((state.side, before));
+    let whole = call.view::<f32>("s")[states_at(call)].to_vec();
+    take_over(call, state.side, before);
     for row in 0..rows {
         let changes = step_of(call, row);
         if stays {
             let mut kept = call.view_mut::<f32>("kept");
             for (head, of_head) in changes.iter().enumerate() {
-                let at = kept_at(&h, state.side, before as usize + row, head);
-                kept[at..][..kept_words(&h)].copy_from_slice(of_head);
+                kept[kept_at(call, state.side, before as usize + row, head)].copy_from_slice(of_head);
             }
         }
     }
     if stays {
-        call.view_mut::<f32>("s")[range()].copy_from_slice(&whole);
+        call.view_mut::<f32>("s")[states_at(call)].copy_from_slice(&whole);
     }
 }
 
