@@ -334,6 +334,17 @@ export interface BenchReport extends Omit<BenchRun, 'chunks'> {
     ms: number;
     kernels?: Pick<ProfileRow, 'step' | 'kernel' | 'variant' | 'calls' | 'us' | 'ms' | 'percent'>[];
   }[];
+  /**
+   * Answers that copy from their prompts: tokens a second without drafts, times as fast with drafts by lookup where they
+   * pay and in each step, and how many of an answer's drafts were verified and right.
+   */
+  copies?: {
+    text: 'edit' | 'extract' | 'new';
+    tokens: number;
+    tok_s: number;
+    auto: { times: number; drafted: number; accepted: number };
+    always: { times: number; drafted: number; accepted: number };
+  }[];
   /** Steps with drafts of a model of that shape, in turns with steps without: ms, times those without, tokens that a step took. */
   draft?: {
     shape: string;

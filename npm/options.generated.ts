@@ -327,6 +327,12 @@ export interface BenchRows {
   draft?: string;
   /** Has the runs sample at temperature 1, as greedy ones repeat themselves sooner or later. Default false. */
   sampled?: boolean;
+  /**
+   * Also measures answers that copy from their prompts, as an edited file and as fields taken from a passage do, and
+   * one that does not, each with drafts by lookup (`auto`, `always`) and without. Their texts are known: weights that
+   * say them take the place of random ones, and a head beside the embedding that of a tied one. Default false.
+   */
+  copies?: boolean;
   /** Also compares every variant that a step could run with its twin, and measures it. Default false. */
   kernelBench?: boolean;
   /** Of `kernelBench`: only kernels with this in their names. Default: all. */
@@ -541,6 +547,7 @@ export const BENCH: Rows<BenchRows> = {
   speculate: { kind: 'name', names: ['auto', 'off', 'always'], default: 'off' },
   draft: { kind: 'text' },
   sampled: { kind: 'flag', default: false },
+  copies: { kind: 'flag', default: false },
   kernelBench: { kind: 'flag', default: false },
   kernelFilter: { kind: 'text' },
   secondTurn: { kind: 'flag', default: false },

@@ -257,6 +257,10 @@ function print(report, earlier) {
     );
     out(`after a rest ${cold}; warmed up ${warmed}`);
   }
+  for (const { text, tokens, tok_s, auto, always } of report.copies ?? []) {
+    const of = ({ times, drafted, accepted }) => `${n(times, 2)} times (${accepted} of ${drafted} right)`;
+    out(`copies       ${text}, ${tokens} tokens: ${n(tok_s)} tok/s; auto ${of(auto)}, always ${of(always)}`);
+  }
   if (report.draft) {
     const { shape, ms, auto } = report.draft;
     out(`draft        ${shape}: a step without drafts ${n(ms, 4)} ms; auto is ${n(auto, 2)} times as fast`);

@@ -2,6 +2,7 @@
 //! medians of several runs.
 
 mod company;
+mod copies;
 mod draft;
 mod forced;
 mod idle;
@@ -9,6 +10,7 @@ mod quality;
 pub mod shapes;
 
 pub use company::Company;
+pub use copies::Copies;
 pub use draft::Drafted;
 pub use forced::Forced;
 pub use idle::Idle;
@@ -220,6 +222,9 @@ pub struct Report {
     /// Steps with a draft model's drafts, where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draft: Option<Drafted>,
+    /// Answers that copy from their prompts, with drafts and without, where asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<Copies>,
     /// Every variant that a step could run, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelRow>,
@@ -246,15 +251,21 @@ pub async fn run(
     let progress = &|progress| report(Status::Load(progress));
     let measuring = |phase, loaded, total| report(Status::Measure(Measuring { phase, loaded, total, tokens: None }));
     options.check()?;
+    if options.copies && model.is_some() {
+        return Err(Error::bad_option("copies: a model's weights are what they are; measure a shape"));
+    }
     let shape = shapes::find(&options.shape)?;
     let quant = shapes::Quant::parse(&options.quant)?;
     let started = now_ms();
     let checkpoint = match model {
         Some(files) => Checkpoint::open(files).await?,
+        None if options.copies => shapes::untied(&shape, quant)?,
         None => shapes::checkpoint(&shape, quant)?,
     };
     let turns = if options.second_turn { FIRST_TURNS[1] + 3 * TURN } else { 0 };
-    let least = turns.max(options.prompt + options.gen_tokens + 1);
+    // What an answer copies is no longer than its prompt.
+    let longest = options.gen_tokens.max(if options.copies { options.prompt } else { 0 });
+    let least = turns.max(options.prompt + longest + 1);
     let context = options.load.context.unwrap_or(least).max(least);
     let load = LoadOptions { context: Some(context), cache_start: Some(context), ..options.load.clone() };
     let (mut session, self_test) = match model {
@@ -327,6 +338,7 @@ pub async fn run(
         Some(name) => Some(draft::measure(&mut session, &ids, options, (name, quant), progress, cancel).await?),
         None => None,
     };
+    let copies = if options.copies { copies::measure(&mut session, options, cancel).await? } else { Vec::new() };
     let median = |of: &dyn Fn(&BenchRun) -> f64| median(runs.iter().map(of).collect());
     let decode_tok_s = median(&|r| r.decode_tok_s);
     // Before the bench makes a large buffer of its own.
@@ -395,6 +407,7 @@ pub async fn run(
         idle,
         forced,
         draft,
+        copies,
         kernels,
         runs,
         tuning,

@@ -144,10 +144,30 @@ fn of_type(kind: WeightType, part: &str, k: usize, tied: bool, experts: bool) ->
 
 /// A checkpoint of that shape, all header: its weights are made on the GPU ([`crate::decode::Session::randomize`]).
 pub fn checkpoint(shape: &Shape, quant: impl Into<Quant>) -> Result<Checkpoint> {
-    let quant = quant.into();
+    header(shape, quant.into(), false)
+}
+
+/// As [`checkpoint`], with a head beside the embedding, of the same type: a step reads as many bytes.
+pub fn untied(shape: &Shape, quant: impl Into<Quant>) -> Result<Checkpoint> {
+    header(shape, quant.into(), true)
+}
+
+fn header(shape: &Shape, quant: Quant, untied: bool) -> Result<Checkpoint> {
     let mut config: Map<String, Value> = serde_json::from_str(shape.config)
         .map_err(|e| Error::internal(format!("configuration of {}: {e}", shape.name)))?;
     config.insert("_name_or_path".into(), shape.name.into());
+    if untied {
+        let untie = |config: &mut Map<String, Value>| {
+            for (_, tied) in
+                config.iter_mut().filter(|(key, _)| ["tie_word_embeddings", "tie_embedding"].contains(&key.as_str()))
+            {
+                *tied = false.into();
+            }
+        };
+        config.insert("tie_word_embeddings".into(), false.into());
+        untie(&mut config);
+        config.get_mut("text_config").and_then(Value::as_object_mut).map(untie);
+    }
     // How rows become one is no matter of shapes.
     let pools = ENCODERS
         .contains(shape)
@@ -163,6 +183,7 @@ pub fn checkpoint(shape: &Shape, quant: impl Into<Quant>) -> Result<Checkpoint> 
     let mut offset = 0;
     for tensor in list {
         let k = tensor.shape.last().copied().unwrap_or(1);
+        let part = if untied && tensor.part == "token_embd" { "output" } else { tensor.part };
         let dtype = if tensor.shape.len() == 1 || k < BLOCK || tensor.name.ends_with("bias") {
             DType::F32
         } else if tensor.transposed {
@@ -170,8 +191,8 @@ pub fn checkpoint(shape: &Shape, quant: impl Into<Quant>) -> Result<Checkpoint> 
             DType::F16
         } else {
             match quant {
-                Quant::Mix(recipe) => recipe.of(tensor.part, tensor.layer.unwrap_or(0), layers, k, tied),
-                Quant::Type(kind) => of_type(kind, tensor.part, k, tied, experts),
+                Quant::Mix(recipe) => recipe.of(part, tensor.layer.unwrap_or(0), layers, k, tied),
+                Quant::Type(kind) => of_type(kind, part, k, tied, experts),
             }
         };
         let elements: u64 = tensor.shape.iter().map(|d| *d as u64).product();

@@ -76,6 +76,13 @@ impl ChunkPolicy {
         }
     }
 
+    /// As [`ChunkPolicy::next`], but `most` tokens where that is less, the length is not fixed, and a readback comes as soon
+    /// as the GPU is done.
+    pub fn next_below(&mut self, most: u32) -> u32 {
+        let wanted = self.next();
+        if self.fixed.is_none() && self.latency_ms == 0.0 { wanted.min(most) } else { wanted }
+    }
+
     /// Milliseconds a token takes, if measured.
     pub fn ms_a_token(&self) -> Option<f64> {
         self.ms_a_token
@@ -119,6 +126,15 @@ mod tests {
                 [1, chunk],
                 "the next generation knows, but shows its first token at once"
             );
+        }
+    }
+
+    #[test]
+    fn a_chunk_may_be_shorter_where_readbacks_are_not_late() {
+        for (fixed, latency, chunks) in [(None, 0.0, [1, 8]), (None, 20.0, [1, MOST]), (Some(16), 0.0, [16, 16])] {
+            let mut policy = ChunkPolicy::new(fixed, Some(1.0), latency);
+            assert_eq!([policy.next_below(8), policy.next_below(8)], chunks, "{fixed:?} {latency}");
+            assert_eq!(policy.next_below(u32::MAX), fixed.unwrap_or(MOST));
         }
     }
 

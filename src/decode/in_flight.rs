@@ -91,9 +91,9 @@ impl InFlight {
         self.going && self.queue.len() < AHEAD
     }
 
-    /// How many tokens the next chunk should have.
-    pub fn next_tokens(&mut self) -> u32 {
-        self.policy.next()
+    /// How many tokens the next chunk should have, where it should have no more than `most`.
+    pub fn next_tokens(&mut self, most: u32) -> u32 {
+        self.policy.next_below(most)
     }
 
     /// Stops recording.

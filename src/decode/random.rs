@@ -5,11 +5,11 @@ use bytemuck::{bytes_of, cast_slice};
 use super::session::Session;
 use crate::base::numbers::STREAMED;
 use crate::blocks::WeightType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::{self, State};
 use crate::layout::BufferId;
 use crate::plan::Grid;
-use crate::weights::VectorPart;
+use crate::weights::{Matrix, Part, VectorPart};
 
 /// Masks of the bits of a `wq` word that are random, and that are set, by weight type: quants may have any bits, floats
 /// need an exponent.
@@ -28,8 +28,12 @@ impl Session {
         let mut fills: Vec<(BufferId, (u32, u32))> = Vec::new();
         for part in self.model().matrices().iter().flat_map(|m| &m.parts) {
             fills.push((part.wq, numbers(part.kind)));
-            // Random are the lower bits of an exponent, or of a half's fraction.
-            let keep = if part.kind.scales() == "e" { 0x0303_0303 } else { 0x03ff_03ff };
+            // Random are the lower bits of an exponent, or of a fraction: of an f32's, seven are in the upper half.
+            let keep = match part.kind.scales() {
+                "e" => 0x0303_0303,
+                scales if scales.contains('f') => 0x007f_03ff,
+                _ => 0x03ff_03ff,
+            };
             fills.extend(part.ws.map(|ws| (ws, (keep & !part.kind.usual_scales(), part.kind.usual_scales()))));
         }
         let variant = kernels::by_name("random", "default")?;
@@ -68,6 +72,47 @@ impl Session {
             let values: Vec<f32> = source.parts.iter().flat_map(part).collect();
             self.write_at(*id, 0, cast_slice(&values))?;
         }
+        self.gpu.idle().await
+    }
+
+    /// Has each first token of `pairs` be followed by the second, whatever stands before it: the layers add nothing to
+    /// an embedding, and the head's row of the second is the embedding of the first. For weights of
+    /// [`Session::randomize`].
+    ///
+    /// # Errors
+    /// `UNSUPPORTED_MODEL` where the head is the embedding, or has rows of another type.
+    pub async fn plant(&self, pairs: &[(u32, u32)]) -> Result<()> {
+        let all = self.model().matrices();
+        let table = |matrix: &&Matrix| ["token_embd", "output"].contains(&matrix.name.as_str());
+        let named = |name: &str| all.iter().copied().find(|matrix| matrix.name == name);
+        let (Some(embedding), Some(head)) = (named("token_embd"), named("output")) else {
+            return Err(Error::unsupported("a planted text: this model's head is its embedding"));
+        };
+        let mut encoder = self.gpu.encoder("plant");
+        for part in all.iter().filter(|matrix| !table(matrix)).flat_map(|matrix| &matrix.parts) {
+            for id in [Some(part.wq), part.ws].into_iter().flatten() {
+                encoder.clear_buffer(self.buffer_of(id).raw(), 0, None);
+            }
+        }
+        let kb = head.kb() as u64;
+        let row = |matrix: &Matrix, token: u32| -> Result<(Part, u64)> {
+            let of = |part: &&Part| (part.row0..part.row0 + part.rows).contains(&(token as usize));
+            let part = matrix.parts.iter().find(of).ok_or_else(|| Error::internal(format!("no token {token}")))?;
+            Ok((part.clone(), (token as usize - part.row0) as u64))
+        };
+        for (before, after) in pairs {
+            let ((from, i), (to, j)) = (row(embedding, *before)?, row(head, *after)?);
+            if from.kind != to.kind {
+                return Err(Error::unsupported("a planted text: the head has other types than the embedding"));
+            }
+            let scales = from.ws.zip(to.ws).map(|(a, b)| (a, b, from.kind.scale_bytes(kb)));
+            let quants = (from.wq, to.wq, kb * from.kind.quant_words() as u64 * 4);
+            for (a, b, bytes) in [Some(quants), scales].into_iter().flatten() {
+                let (a, b) = (self.buffer_of(a).raw(), self.buffer_of(b).raw());
+                encoder.copy_buffer_to_buffer(a, i * bytes, b, j * bytes, bytes);
+            }
+        }
+        self.gpu.submit(encoder);
         self.gpu.idle().await
     }
 }

@@ -97,6 +97,9 @@ fn is_gap(_length: usize) -> bool {
     false
 }
 
+/// The least tokens of a chunk that `auto` keeps short, to know sooner whether the text repeats itself.
+const SHORT: u32 = 8;
+
 /// The share of right drafts that a draft model begins with, and as how many drafts it counts.
 const HOPED: (f64, f64) = (0.8, 8.0);
 /// Decay of earlier drafts' weight in the share of right ones, per draft.
@@ -188,6 +191,8 @@ const NONE: NextSteps = NextSteps { pass: Pass::Decode, drafts: 0, tokens: 1.0 }
 pub(super) struct Speculation {
     always: bool,
     text: Vec<u32>,
+    /// Where the answer begins in the text.
+    began: usize,
     steps: [Steps; 2],
     times: StepTimes,
     /// Drafts of a draft model, where there is one.
@@ -211,6 +216,7 @@ impl Speculation {
         Self {
             always,
             text: text.to_vec(),
+            began: text.len(),
             steps: [steps(Pass::Four, 4, four), steps(Pass::Eight, 8, eight)],
             times,
             modelled: drafter.map(|(cost, always)| Modelled::new(cost, always)),
@@ -225,6 +231,12 @@ impl Speculation {
     /// The tokens that are known so far.
     pub fn text(&self) -> &[u32] {
         &self.text
+    }
+
+    /// Most tokens of the next chunk. What decides about a chunk is what was read two chunks before it: an answer that
+    /// copies would wait for drafts as long as two whole chunks take.
+    pub fn most_tokens(&self) -> u32 {
+        if self.always { u32::MAX } else { ((self.text.len() - self.began) as u32).max(SHORT) }
     }
 
     /// Learns from a chunk's tokens. `drafts`: how many of each step's drafts the draft model made.
@@ -358,6 +370,28 @@ mod tests {
     /// Tokens that were taken without drafts.
     fn tokens(tokens: impl Iterator<Item = u32>) -> Taken {
         Taken::of_ids(&tokens.collect::<Vec<_>>())
+    }
+
+    /// Chunks of an answer that copies, with two in flight.
+    #[test]
+    fn an_answer_that_copies_has_drafts_after_a_few_tokens() {
+        let mut copies = Speculation::new(&(0..2000).collect::<Vec<_>>(), false, StepTimes::default(), None);
+        let (mut written, mut flying) = (20, std::collections::VecDeque::new());
+        let mut chunks = Vec::new();
+        for first in [true].into_iter().chain([false; 20]) {
+            let length = if first { 1 } else { copies.most_tokens().min(32) };
+            chunks.push((copies.next().pass, length));
+            flying.push_back(written..written + length);
+            written += length;
+            if flying.len() == 2 {
+                copies.took(&tokens(flying.pop_front().unwrap()), 0);
+            }
+        }
+        let without = chunks.iter().take_while(|(pass, _)| *pass == Pass::Decode);
+        assert!((9..=24).contains(&without.map(|(_, length)| length).sum::<u32>()), "{chunks:?}");
+        assert_eq!(chunks.last(), Some(&(Pass::Eight, 32)));
+        let always = Speculation::new(&[1; 9], true, StepTimes::default(), None);
+        assert!(always.most_tokens() > 32, "nothing is to be known");
     }
 
     #[test]

@@ -298,9 +298,12 @@ impl<'t, 'a> Loop<'t, 'a> {
         let at = self.in_flight.recorded();
         // The first token's logits are prefill's, of one row.
         let speculation = self.speculation.as_mut().filter(|_| at > 0);
-        let NextSteps { pass, drafts, tokens } =
-            speculation.map_or(NextSteps { pass: self.pass, drafts: 0, tokens: 1.0 }, Speculation::next);
-        let steps = (f64::from(self.in_flight.next_tokens()) / tokens).ceil() as u32;
+        let (next, most) = match speculation {
+            Some(speculation) => (speculation.next(), speculation.most_tokens()),
+            None => (NextSteps { pass: self.pass, drafts: 0, tokens: 1.0 }, u32::MAX),
+        };
+        let NextSteps { pass, drafts, tokens } = next;
+        let steps = (f64::from(self.in_flight.next_tokens(most)) / tokens).ceil() as u32;
         Chunk { at, steps: steps.min(self.longest - self.least), pass, drafts }
     }
 

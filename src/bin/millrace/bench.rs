@@ -147,6 +147,14 @@ impl Bench {
                 forced.compile_ms
             );
         }
+        for of in &report.copies {
+            let [auto, always] = [of.auto, of.always]
+                .map(|with| format!("{:.2} times ({} of {} right)", with.times, with.accepted, with.drafted));
+            println!(
+                "copies       {}, {} tokens: {:.1} tok/s; auto {auto}, always {always}",
+                of.text, of.tokens, of.tok_s
+            );
+        }
         if let Some(draft) = &report.draft {
             println!(
                 "draft        {}: a step without drafts {:.4} ms; auto is {:.2} times as fast",

@@ -97,6 +97,10 @@ function details(r: BenchReport): Map<string, string> {
       'Forced into a schema',
       `${n(r.forced.forced_tok_s)} tok/s, ${n(r.forced.free_tok_s)} free: ${n(r.forced.ratio * 100)} %`,
     );
+  for (const { text, tokens, tok_s, auto, always } of r.copies ?? []) {
+    const of = (it: typeof auto) => `${n(it.times, 2)} times (${it.accepted} of ${it.drafted} right)`;
+    add(`Copies: ${text}`, `${n(tok_s)} tok/s; auto ${of(auto)}, always ${of(always)}; ${tokens} tokens`);
+  }
   for (const step of r.draft?.steps ?? [])
     add(
       `${step.drafts} drafts of ${r.draft!.shape}`,

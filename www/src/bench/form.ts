@@ -91,6 +91,7 @@ export function show(address: URLSearchParams): void {
     'kernels',
     'secondTurn',
     'rows',
+    'copies',
     'sampled',
     'speculate',
     'idle',

@@ -47,8 +47,8 @@ macro_rules! weight_types {
                 match self { $(Self::$name => $scales,)* }
             }
 
-            /// Bits to set in each word of scales whose lowest ten of each half are random, for weights of a few
-            /// hundredths.
+            /// Bits to set in each word of scales whose fraction is random (of a half, or of an f32 where there is one), for
+            /// weights of a few hundredths.
             pub const fn usual_scales(self) -> u32 {
                 match self { $(Self::$name => $set,)* }
             }
@@ -75,13 +75,13 @@ weight_types! {
     /// 32 nibbles, offset 8, and one half scale a block.
     Q4_0 = Q4_0, "q4_0", 32, 4, "h", 0x1c00_1c00;
     /// 32 numbers of 5 bits, offset 16, and one scale a block.
-    Q5_0 = Q5_0, "q5_0", 32, 4, "fw", 0x1800_1800;
+    Q5_0 = Q5_0, "q5_0", 32, 4, "fw", 0x3b80_3b80;
     /// 256 nibbles; a 6-bit scale and a 6-bit min for each 32.
     Q4K = Q4_K, "q4_k", 256, 4, "hhwww", 0x2800_1c00;
     /// 256 numbers of 5 bits; scales as [`WeightType::Q4K`].
     Q5K = Q5_K, "q5_k", 256, 5, "hhwww", 0x2800_1800;
     /// 256 numbers of 6 bits, offset 32; an 8-bit scale for each 16.
-    Q6K = Q6_K, "q6_k", 256, 6, "wwwwf", 0x1400_1400;
+    Q6K = Q6_K, "q6_k", 256, 6, "wwwwf", 0x3800_3800;
     /// 32 nibbles that number 4-bit floats, and an exponent.
     Mxfp4 = MXFP4, "mxfp4", 32, 4, "e", 0x7474_7474;
     /// 128 signs and one half scale.
@@ -95,7 +95,7 @@ weight_types! {
     /// 256 numbers of 2 bits; a 4-bit scale and a 4-bit min for each 16.
     Q2K = Q2_K, "q2_k", 256, 2, "wwwwhh", 0x2400_2000;
     /// 256 numbers of 3 bits; scales as [`WeightType::Q6K`].
-    Q3K = Q3_K, "q3_k", 256, 3, "wwwwf", 0x1400_1400;
+    Q3K = Q3_K, "q3_k", 256, 3, "wwwwf", 0x3980_3980;
     /// 32 nibbles that number sixteen values, and one half scale a block.
     Iq4Nl = IQ4_NL, "iq4_nl", 32, 4, "h", 0x0c00_0c00;
     /// 256 nibbles as those of [`WeightType::Iq4Nl`]; a 6-bit scale for each 32.
