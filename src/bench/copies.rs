@@ -47,12 +47,12 @@ struct Text {
 const CHANGES: (usize, usize) = (3, 5);
 /// Tokens of a passage for each field that is taken from it, and tokens that name a field.
 const FIELD: (usize, usize) = (85, 3);
-/// Tokens of a field's value: the least, and by how many more every fourth kind has.
+/// Tokens of a field's value: of the shortest of four lengths, and from one length to the next.
 const VALUE: (usize, usize) = (8, 4);
 
 /// The texts, in all of which no token comes twice but where the answer copies: then each token has one successor.
 fn texts(prompt: usize, new: usize, vocab: u32) -> Result<[Text; 3]> {
-    // A prime that no vocabulary is a multiple of: all tokens, in an order that looks like none.
+    // By a prime that no vocabulary is a multiple of: each token once, in an order that looks like none.
     let mut unused = (0..u64::from(vocab)).map(|i| (i * 2_654_435_761 % u64::from(vocab)) as u32);
     let mut more = |n: usize| {
         let some: Vec<u32> = unused.by_ref().take(n).collect();

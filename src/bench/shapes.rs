@@ -157,16 +157,19 @@ fn header(shape: &Shape, quant: Quant, untied: bool) -> Result<Checkpoint> {
         .map_err(|e| Error::internal(format!("configuration of {}: {e}", shape.name)))?;
     config.insert("_name_or_path".into(), shape.name.into());
     if untied {
+        // Where a family ties by default, nothing says so.
+        config.insert("tie_word_embeddings".into(), false.into());
         let untie = |config: &mut Map<String, Value>| {
-            for (_, tied) in
-                config.iter_mut().filter(|(key, _)| ["tie_word_embeddings", "tie_embedding"].contains(&key.as_str()))
-            {
-                *tied = false.into();
+            for key in ["tie_word_embeddings", "tie_embedding"] {
+                if let Some(tied) = config.get_mut(key) {
+                    *tied = false.into();
+                }
             }
         };
-        config.insert("tie_word_embeddings".into(), false.into());
         untie(&mut config);
-        config.get_mut("text_config").and_then(Value::as_object_mut).map(untie);
+        if let Some(text) = config.get_mut("text_config").and_then(Value::as_object_mut) {
+            untie(text);
+        }
     }
     // How rows become one is no matter of shapes.
     let pools = ENCODERS

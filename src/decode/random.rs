@@ -80,7 +80,7 @@ impl Session {
     /// [`Session::randomize`].
     ///
     /// # Errors
-    /// `UNSUPPORTED_MODEL` where the head is the embedding, or has rows of another type.
+    /// `UNSUPPORTED_MODEL` where the head is the embedding, has rows of another type, or rows' scales are no whole words.
     pub async fn plant(&self, pairs: &[(u32, u32)]) -> Result<()> {
         let all = self.model().matrices();
         let table = |matrix: &&Matrix| ["token_embd", "output"].contains(&matrix.name.as_str());
@@ -104,6 +104,9 @@ impl Session {
             let ((from, i), (to, j)) = (row(embedding, *before)?, row(head, *after)?);
             if from.kind != to.kind {
                 return Err(Error::unsupported("a planted text: the head has other types than the embedding"));
+            }
+            if from.kind.scale_len(kb) != from.kind.scale_bytes(kb) {
+                return Err(Error::unsupported("a planted text: the scales of the head's rows are no whole words"));
             }
             let scales = from.ws.zip(to.ws).map(|(a, b)| (a, b, from.kind.scale_bytes(kb)));
             let quants = (from.wq, to.wq, kb * from.kind.quant_words() as u64 * 4);

@@ -49,6 +49,19 @@ test('answers from the model in the box, over several turns, and tells how fast 
   expect(problems).toEqual([]);
 });
 
+test('what is no address, as the model, is an error by name beside which others can be chosen', async ({
+  page,
+  site,
+}) => {
+  const problems: string[] = [];
+  page.on('pageerror', (error) => problems.push(error.message));
+  await page.goto(`${site.url}/?model=${encodeURIComponent('http://[')}`);
+  await expect(page.locator('#problem')).toContainText('model is "http://[", which is no URL', { timeout: 60_000 });
+  await page.locator('#open-models').click();
+  await expect(page.getByRole('dialog', { name: 'Choose a model' })).toContainText('The model in the box');
+  expect(problems).toEqual([]);
+});
+
 test('the JSON mode forces the model in the box, and says by what', async ({ chat }) => {
   await newChat(chat);
   const mode = chat.getByRole('button', { name: 'JSON mode' });

@@ -143,7 +143,8 @@ export class Loader {
 
 /** The model of an address; any address of the model in the box is that model. */
 export function fromUrl(url: string): Model {
-  const isBox = new URL(url, location.href).href === new URL(BOX, location.href).href;
+  const absolute = (of: string): string => (URL.canParse(of, location.href) ? new URL(of, location.href).href : of);
+  const isBox = absolute(url) === absolute(BOX);
   return isBox ? { url: BOX, name: 'the model in the box' } : { url, name: nameOf(url) };
 }
 
