@@ -16,6 +16,7 @@ override F: u32;      // outputs
 {% include "common/" ~ ("normed_rows" if normed else "activations") ~ ".wgsl" %}
 {% from "common/shuffles" ~ through ~ ".wgsl" import most as largest_of, sum with context %}
 {% from "common/sums.wgsl" import sums, which with context %}
+{% if not normed %}{% include "common/open.wgsl" %}{% endif %}
 @group(0) @binding(5) var<storage, read_write> yq: array<u32>;         // [T][ceil(F / 32)][8]
 @group(0) @binding(6) var<storage, read_write> ys: array<vec2<f32>>;   // [T][ceil(F / 32)]
 {% include "common/activation.wgsl" %}
@@ -35,6 +36,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 {% endfor %}
 {% if normed %}
     prologue(li, last, wid.x + wid.y * grid.x == 0u);
+{% else %}
+    if (D != 0u) { open_factors(li); }
 {% endif %}
 {% for t in range(most) %}
 {% if not normed %}
@@ -44,12 +47,15 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     var s{{ r }}_{{ t }} = 0.0;
 {% endfor %}
 {% endfor %}
+{# A loop for each number of rows: one that asks within it how many there are is slower. #}
+{% for count in [1, 4, 8] if count <= most %}
+    {% if not loop.first %}else {% endif %}{% if not loop.last %}if (last < {{ count }}u || T <= {{ count }}u) {% endif %}{
     for (var i = lane; i < KB; i += LANES) {
 {% for r in range(rows) %}
         let w{{ r }} = load_w(b{{ r }} + i);
 {% endfor %}
-{% for t in range(most) %}
-        if (T > {{ t }}u) {
+{% for t in range(count) %}
+        {
 {% include "common/row_of_x.wgsl" %}
 {% for r in range(rows) %}
             s{{ r }}_{{ t }} += dot_w(w{{ r }}, xa, xb, xd);
@@ -57,8 +63,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         }
 {% endfor %}
     }
+    }
+{% endfor %}
+{% if not normed %}
+    if (D != 0u) { workgroupBarrier(); }
+{% endif %}
 {% for part in range(most // at_once) %}
-    if (T > {{ part * at_once }}u) {
+    if (T > {{ part * at_once }}u && last >= {{ part * at_once }}u) {
 {% set values = namespace(gates=[], ups=[]) %}
 {% for r in range(half) %}{% for t in range(part * at_once, (part + 1) * at_once) %}
 {% set values.gates = values.gates + ["s" ~ r ~ "_" ~ t] %}
@@ -75,24 +86,21 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
             let factor = norm_factor({{ part * at_once }}u + i % {{ at_once }}u);
             gate *= factor;
             up *= factor;
+{% else %}
+            if (D != 0u) {
+                gate *= factors[{{ part * at_once }}u + i % {{ at_once }}u];
+                up *= factors[{{ part * at_once }}u + i % {{ at_once }}u];
+            }
 {% endif %}
             outputs[({{ part * at_once }}u + i % {{ at_once }}u) * 32u + f] = select(0.0, activation(gate) * lifted(up), first + f < F);
         }
     }
 {% endfor %}
     workgroupBarrier();
-    // Eight invocations take a row, four outputs each; all do, as shuffles need every invocation.
+    // Eight invocations take a row, four outputs each.
     let t = li / 8u;
     let at = li % {{ most * 8 }}u * 4u;
     let v = vec4<f32>(outputs[at], outputs[at + 1u], outputs[at + 2u], outputs[at + 3u]);
     let block = t * ((F + 31u) / 32u) + first / 32u;
-    var largest = largest4(v);
-{{ largest_of("largest", 8) }}
-    let d = largest / 127.0;
-    let packed = quantize4(v, d);
-    var total = total4(packed);
-{{ sum("total", 8, "i32") }}
-    if (t > last || t >= T) { return; }
-    yq[block * 8u + li % 8u] = packed;
-    if (li % 8u == 0u) { ys[block] = vec2<f32>(d, d * f32(total)); }
+{% include "common/rows_to_q8.wgsl" %}
 }

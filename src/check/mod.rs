@@ -84,6 +84,7 @@ const CASES: &[(&str, Cases)] = &[
     ("norm_gated", product::norm_gated),
     ("matvec_rows", product::matvec_rows),
     ("gated_rows", product::gated_rows),
+    ("residual_rows", product::residual_rows),
     ("norm_rows", product::norm_rows),
     ("norm_gated_rows", product::norm_gated_rows),
     ("matmul", product::matmul),

@@ -338,12 +338,57 @@ pub fn gated_rows(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         buffers.push(("state", State { rows: t, ..State::default() }.words()));
         buffers.extend(out_buffers(variant, (t * f.div_ceil(32)) as usize));
         let overrides = [("KB", kb), ("F", f), ("T", most), ("ACT", u32::from(f == 60))];
-        Case {
+        let mut case = Case {
             name: format!("T={t} of {most} K={k} F={f}"),
             overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).collect(),
             grid: [f.div_ceil(32).div_ceil(2), 2, 1],
             buffers,
             outputs: out_compare(variant),
+        };
+        if t == 5 {
+            leave_open(&mut case, random, most);
+        }
+        case
+    });
+    cases.collect()
+}
+
+/// The norm of the case's activations is left to the product; its steps have `most` rows.
+fn leave_open(case: &mut Case, random: &mut Random, most: u32) {
+    let kb = case.overrides.iter().find(|o| o.0 == "KB").map_or(0, |o| o.1 as usize);
+    let Some((_, xs)) = case.buffers.iter_mut().find(|b| b.0 == "xs") else { return };
+    let scales = most as usize * kb * 2;
+    xs.resize(scales, 0);
+    // What is behind a sum of squares is not read.
+    xs.extend(words(&random.f32s(scales, 1.0).iter().map(|x| 1.0 + x * x).collect::<Vec<_>>()));
+    case.overrides.extend([("D", (kb * 32) as f64), ("EPS", 1e-5)]);
+    case.name += " open";
+}
+
+pub fn residual_rows(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
+    // (K, rows of w, ROW0, width of the residual stream, most rows, rows)
+    let shapes: [(u32, u32, u32, u32, u32, u32); 4] =
+        [(96, 64, 32, 128, 4, 3), (1024, 96, 0, 96, 8, 8), (96, 32, 64, 96, 8, 5), (96, 32, 0, 64, 4, 1)];
+    let cases = shapes.into_iter().map(|(k, n, row0, width, most, t)| {
+        let k = fitting(variant, k);
+        let kb = k.div_ceil(32);
+        let mut buffers = random.weights(variant.axis("weight").unwrap_or_default(), (n * kb) as usize, false);
+        buffers.extend(activations("q8", &random.padded(t as usize, k as usize, kb as usize * 32)));
+        let blocks = (t * width / 32) as usize;
+        buffers.extend([
+            ("state", State { rows: t, ..State::default() }.words()),
+            ("y", words(&random.f32s((t * width) as usize + 3, 1.0))),
+            ("nw", words(&random.f32s(width as usize, 2.0))),
+            ("yq", untouched(blocks * 8 + 8)),
+            ("ys", untouched(((most + t) * width / 32) as usize * 2 + 2)),
+        ]);
+        let overrides = [("KB", kb), ("N", n), ("ROW0", row0), ("NSTRIDE", width), ("T", most)];
+        Case {
+            name: format!("T={t} of {most} K={k} N={n} at {row0} of {width}"),
+            overrides: overrides.into_iter().map(|(name, value)| (name, f64::from(value))).collect(),
+            grid: [(n / 32).div_ceil(2), 2, 1],
+            buffers,
+            outputs: vec![("y", F32), ("yq", Compare::Int8), ("ys", Compare::Scales)],
         }
     });
     cases.collect()

@@ -51,8 +51,12 @@ struct Steps {
     at: usize,
     /// Tokens that a step takes, on average.
     tokens: f64,
-    /// Assumed cost of a step in steps of one row, until it is measured.
-    cost: f64,
+    /// The share of steps that have drafts.
+    drafted: f64,
+    /// Of how many steps these are the averages.
+    known: f64,
+    /// Assumed costs of a step without drafts and of one with, in steps of one row, until they are measured.
+    costs: [f64; 2],
     /// Milliseconds of a step, once measured.
     ms: Option<f64>,
 }
@@ -62,23 +66,36 @@ impl Steps {
     fn follow(&mut self, text: &[u32]) {
         while self.at + self.rows <= text.len() {
             let known = &text[..=self.at];
-            let right = place(known).map_or(0, |place| {
+            let place = place(known);
+            let right = place.map_or(0, |place| {
                 let draft = |i: usize| text[place + 1 + i % (self.at - place)];
                 (0..self.rows - 1).take_while(|i| draft(*i) == text[self.at + 1 + i]).count()
             });
-            self.tokens = FORGETS * self.tokens + (1.0 - FORGETS) * (right + 1) as f64;
+            self.known = (self.known + 1.0).min(LAST);
+            let learn = |average: &mut f64, now: f64| *average += (now - *average) / self.known;
+            learn(&mut self.tokens, (right + 1) as f64);
+            learn(&mut self.drafted, f64::from(u8::from(place.is_some())));
             self.at += right + 1;
         }
     }
+
+    /// The cost of a step in steps of one row, which take `one` ms.
+    fn cost(&self, one: Option<f64>) -> f64 {
+        let [bare, full] = self.costs;
+        one.zip(self.ms).map_or(bare + (full - bare) * self.drafted, |(one, ms)| ms / one.max(1e-3))
+    }
 }
 
-/// Decay of earlier steps' weight in the average, per step.
-const FORGETS: f64 = 0.9;
+/// As how many steps that took one token an answer begins, until its own are known.
+const DOUBT: f64 = 2.0;
+/// Steps that averages are of, at most: they forget a tenth with each.
+const LAST: f64 = 10.0;
 /// Drafts are used where they are faster than none by this factor.
 const WORTH: f64 = 1.05;
 
-/// Assumed costs of steps of four rows and of eight in steps of one row, until they are measured.
-const COSTS: [f64; 2] = [1.4, 2.0];
+/// Assumed costs of steps of four rows and of eight, in steps of one row, until they are measured: of steps that have no
+/// drafts, and of those that have as many as they read.
+const COSTS: [[f64; 2]; 2] = [[1.25, 1.4], [1.4, 2.0]];
 
 #[cfg(feature = "lab")]
 thread_local!(static GAPS: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) });
@@ -163,7 +180,8 @@ impl Modelled {
 
     /// The cost of a step with drafts in steps of one row.
     fn cost(&self, which: usize, times: &StepTimes) -> f64 {
-        let assumed = COSTS[usize::from(DRAFTS[which] > 3)] + f64::from(DRAFTS[which] + 1) * self.cost;
+        let [_, full] = COSTS[usize::from(DRAFTS[which] > 3)];
+        let assumed = full + f64::from(DRAFTS[which] + 1) * self.cost;
         times.one.zip(times.drafted[which]).map_or(assumed, |(one, ms)| ms / one.max(1e-3))
     }
 
@@ -204,12 +222,14 @@ impl Speculation {
     /// `drafter`: of a draft model, where there is one, the cost of a step in steps of one row, and the number of drafts
     /// of steps that always have some.
     pub fn new(text: &[u32], always: bool, times: StepTimes, drafter: Option<(f64, u32)>) -> Self {
-        let steps = |pass: Pass, rows, cost| Steps {
+        let steps = |pass: Pass, rows, costs| Steps {
             pass,
             rows,
             at: text.len().saturating_sub(1),
             tokens: 1.0,
-            cost,
+            drafted: 0.0,
+            known: DOUBT,
+            costs,
             ms: None,
         };
         let [four, eight] = COSTS;
@@ -306,9 +326,7 @@ impl Speculation {
         if self.always {
             return (of(&self.steps[1]), f64::INFINITY);
         }
-        let worth = |steps: &Steps| {
-            steps.tokens / self.times.one.zip(steps.ms).map_or(steps.cost, |(one, ms)| ms / one.max(1e-3))
-        };
+        let worth = |steps: &Steps| steps.tokens / steps.cost(self.times.one);
         let best = self.steps.iter().max_by(|a, b| worth(a).total_cmp(&worth(b))).filter(|best| worth(best) > WORTH);
         best.map_or((NONE, 1.0), |best| (of(best), worth(best)))
     }

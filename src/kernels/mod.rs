@@ -441,10 +441,10 @@ mod tests {
             let axes = |v: &Variant| v.axes.iter().filter(|a| a.0 != "reduce").copied().collect::<Vec<_>>();
             // Lane f16 is only for devices with shader-f16.
             let least = Caps { features: if v.f16 { vec!["shader-f16".into()] } else { Vec::new() }, ..Caps::least() };
-            // What matrix units do, `matmul` does without them. Products that norm rows are two dispatches elsewhere: a
-            // norm, and these.
+            // What matrix units do, `matmul` does without them. Products that norm rows, or leave a norm open, are two
+            // dispatches elsewhere: a norm, and these.
             let kernel = match v.kernel {
-                "norm_rows" => "matvec_rows",
+                "norm_rows" | "residual_rows" => "matvec_rows",
                 "norm_gated_rows" => "gated_rows",
                 kernel => kernel,
             };

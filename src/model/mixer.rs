@@ -277,6 +277,8 @@ impl Mixer {
                     (attention.project(b, i, norm, Scratch::Qkv)?, linear.project(b, i, norm, Scratch::Beside)?);
                 if let Some((output, x)) = attention.mix(b, c, i, of_attention)? {
                     b.add(output, x, None)?;
+                    // What is mixed next takes the place of what that product reads.
+                    b.complete()?;
                 }
                 linear.mix(b, c, i, of_linear)
             }

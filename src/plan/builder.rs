@@ -43,10 +43,12 @@ pub(super) struct Stream {
     pub width: usize,
 }
 
-/// A block's result that has yet to be normed and added to the residual stream.
-struct Pending {
-    norm: Norm,
-    block: Value,
+/// What has yet to be added to the residual stream.
+pub(super) enum Pending {
+    /// A block's result, once normed.
+    Block { norm: Norm, block: Value },
+    /// What a product makes, which is part of `stage`.
+    Product { matrix: Matrix, x: Act, stage: Stage },
 }
 
 /// Builds the plan of one pass.
@@ -55,13 +57,13 @@ pub struct Builder<'a> {
     pub(super) select: &'a Selector,
     pub(super) sizes: Sizes,
     pub(super) pass: Pass,
-    stage: Stage,
+    pub(super) stage: Stage,
     pub(super) state: BufferId,
     /// What a binding that a model does not need is bound to.
     pub(super) zeros: BufferId,
     pub(super) plan: Plan,
     pub(super) stream: Option<Stream>,
-    pending: Option<Pending>,
+    pub(super) pending: Option<Pending>,
     /// Where the texts of a pass of several begin and end, and whether rows see what comes after them.
     pub(super) spans: Option<(BufferId, bool)>,
     /// What rows may have added to products.
@@ -491,15 +493,11 @@ impl<'a> Builder<'a> {
         let width = stride(matrix.n);
         let Some(norm) = norm else {
             self.complete()?;
-            let h = self.stream()?.h;
-            self.product(
-                self.linear_kernel(matrix),
-                matrix,
-                x,
-                Sums { y: h.buffer, stride: width, add: true, cap: 0.0 },
-            )?;
-            self.streamed(h.buffer, matrix.n);
-            return Ok(());
+            if self.may_open(matrix, x) {
+                self.pending = Some(Pending::Product { matrix: matrix.clone(), x, stage: self.stage });
+                return Ok(());
+            }
+            return self.add_product(matrix, x);
         };
         self.complete()?;
         let y = self.scratch(Scratch::Block, width);
@@ -507,10 +505,19 @@ impl<'a> Builder<'a> {
         self.add_normed(norm, block)
     }
 
+    /// Adds what a product makes of `x` to the residual stream, now.
+    fn add_product(&mut self, matrix: &Matrix, x: Act) -> Result<()> {
+        let h = self.stream()?.h;
+        let sums = Sums { y: h.buffer, stride: stride(matrix.n), add: true, cap: 0.0 };
+        self.product(self.linear_kernel(matrix), matrix, x, sums)?;
+        self.streamed(h.buffer, matrix.n);
+        Ok(())
+    }
+
     /// Adds the norm of a block's result to the residual stream.
     pub(super) fn add_normed(&mut self, norm: Norm, block: Value) -> Result<()> {
         let waits = (self.fuses() || self.fuses_rows()) && !norm.center;
-        self.pending = Some(Pending { norm, block });
+        self.pending = Some(Pending::Block { norm, block });
         if waits { Ok(()) } else { self.complete() }
     }
 
@@ -527,8 +534,17 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds what waits to the residual stream, by a dispatch of its own.
-    pub(super) fn complete(&mut self) -> Result<()> {
-        let Some(Pending { norm, block }) = self.pending.take() else { return Ok(()) };
+    pub fn complete(&mut self) -> Result<()> {
+        let (norm, block) = match self.pending.take() {
+            None => return Ok(()),
+            Some(Pending::Block { norm, block }) => (norm, block),
+            Some(Pending::Product { matrix, x, stage }) => {
+                let stage = std::mem::replace(&mut self.stage, stage);
+                self.add_product(&matrix, x)?;
+                self.stage = stage;
+                return Ok(());
+            }
+        };
         let Stream { h, width } = self.stream()?;
         self.norm_step(&norm, block, width, ("add", vec![("y", h.into())]), false)?;
         self.streamed(h.buffer, width);
@@ -547,13 +563,19 @@ impl<'a> Builder<'a> {
         grid: Grid,
         bytes: u64,
     ) -> Result<()> {
+        if matches!(self.pending, Some(Pending::Product { .. })) {
+            self.complete()?;
+        }
         let Stream { h, width } = self.stream()?;
         overrides.extend([("D", width as f64), ("EPS", norm.eps)]);
         overrides.extend(norm.plain.then_some(("PLAIN", 1.0)));
         let waiting = self.pending.take();
         // The completed sum goes to the other buffer, as other workgroups still read this one.
         let (block, sum) = match &waiting {
-            Some(Pending { block, norm }) => {
+            Some(Pending::Product { .. }) => {
+                return Err(Error::internal("a product waits behind what norms its input"));
+            }
+            Some(Pending::Block { block, norm }) => {
                 overrides.push(("POST", 1.0));
                 overrides.extend(norm.scaled.then_some(("SCALED", 1.0)));
                 let other = self.scratch(Scratch::ResidualSum, stride(width));

@@ -9,6 +9,7 @@ mod grouped;
 mod hazards;
 mod limited;
 mod occupancy;
+mod open;
 mod operations;
 mod per_layer;
 mod pooling;

@@ -28,7 +28,7 @@ impl Step {
                 let Extent::Tiles { groups, .. } = self.grid.1 else { return 0.0 };
                 2.0 * number("N") * number("KB") * 32.0 * rows * number("USED") * number("COUNT") / f64::from(groups)
             }
-            "matvec_rows" | "norm_rows" => 2.0 * number("N") * number("KB") * 32.0 * rows,
+            "matvec_rows" | "norm_rows" | "residual_rows" => 2.0 * number("N") * number("KB") * 32.0 * rows,
             "attention" | "attention_prefill" => {
                 // Of rows that see what is behind them too: as if all were of one text.
                 let last = self.overrides.contains(&("SPANS", 2.0)).then_some(position + rows as u32 - 1);

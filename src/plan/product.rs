@@ -284,7 +284,10 @@ impl Builder<'_> {
             && consumer.quantized()
         {
             let out = self.room(Scratch::Activation, consumer);
-            let normed = norm.filter(|norm| self.fuses_norm_of_rows("norm_gated_rows", norm, up, &[("out", "q8")]));
+            let open = norm.map(|norm| self.open_norm(norm, up)).transpose()?.flatten();
+            let normed = norm.filter(|norm| {
+                open.is_none() && self.fuses_norm_of_rows("norm_gated_rows", norm, up, &[("out", "q8")])
+            });
             let kernel = if normed.is_some() { "norm_gated_rows" } else { "gated_rows" };
             let chosen = self.select.choose(kernel, &[("weight", part.kind.axis()), ("act", "q8"), ("out", "q8")])?;
             let mut overrides = vec![("KB", up.kb() as f64), ("F", f as f64)];
@@ -299,7 +302,12 @@ impl Builder<'_> {
                 }
                 self.push_normed(&up.name, norm, chosen, overrides, bindings, grid, bytes)?;
             } else {
-                bindings.extend(self.mlp_input(name, norm, up)?.inputs());
+                let (x, factors) = match open {
+                    Some(open) => open,
+                    None => (self.mlp_input(name, norm, up)?, Vec::new()),
+                };
+                bindings.extend(x.inputs());
+                overrides.extend(factors);
                 overrides.push(("T", f64::from(self.pass.rows(self.sizes))));
                 self.push(&up.name, chosen, overrides, bindings, grid, bytes);
             }

@@ -75,6 +75,7 @@ const TWINS: &[(&str, Twin)] = &[
     ("norm_gated", product::norm_gated),
     ("matvec_rows", product::matmul),
     ("gated_rows", product::gated_rows),
+    ("residual_rows", product::residual_rows),
     ("norm_rows", product::norm_matvec),
     ("norm_gated_rows", product::norm_gated),
     ("matmul", product::matmul),

@@ -1,5 +1,5 @@
 //! The twins of `matvec`, `matvec_rows`, `gated_rows`, `matmul`, `norm_matvec`, `norm_rows`, `gated_matvec`,
-//! `norm_gated`, `norm_gated_rows` and of the products of experts, which differ in how many rows of activations there
+//! `norm_gated`, `norm_gated_rows`, `residual_rows` and of the products of experts, which differ in how many rows of activations there
 //! are, where they come from and what becomes of the products.
 
 use super::activate::{activation, lifted};
@@ -95,9 +95,48 @@ pub fn gated_rows(call: &Call) {
     let x: Vec<Act> = (0..call.state().rows as usize).map(|t| activations(call, t, kb)).collect();
     let products = products(call, 0, 2 * f, &x);
     let rows = (0..x.len()).map(|t| {
-        (0..f).map(|i| (activation(call, products[i][t]) * lifted(call, products[f + i][t])) as f32).collect()
+        let factor = open_factor(call, t);
+        let of = |n: usize| products[n][t] * factor;
+        (0..f).map(|i| (activation(call, of(i)) * lifted(call, of(f + i))) as f32).collect()
     });
     write_rows(call, f.div_ceil(BLOCK), rows);
+}
+
+/// y[t][ROW0 + n] += w[n] . x[t], int8 of y * nw, and sums of squares of its blocks behind their scales
+pub fn residual_rows(call: &Call) {
+    let (n, row0, stride) = (call.usize("N"), call.usize("ROW0"), call.usize("NSTRIDE"));
+    let (rows, kb) = (call.state().rows as usize, stride / BLOCK);
+    let x: Vec<Act> = (0..rows).map(|t| activations(call, t, call.usize("KB"))).collect();
+    let mut y = call.view_mut::<f32>("y");
+    for (n, row) in products(call, 0, n, &x).into_iter().enumerate() {
+        for (t, v) in row.into_iter().enumerate() {
+            let y = &mut y[t * stride + row0 + n];
+            *y = (v + f64::from(*y)) as f32;
+        }
+    }
+    let nw = call.view::<f32>("nw");
+    let (mut yq, mut ys) = (call.view_mut::<[i8; BLOCK]>("yq"), call.view_mut::<[f32; 2]>("ys"));
+    for t in 0..rows {
+        for block in row0 / BLOCK..(row0 + n) / BLOCK {
+            let h = &y[t * stride + block * BLOCK..][..BLOCK];
+            let quantized = quantize_block(&std::array::from_fn(|i| h[i] * nw[block * BLOCK + i]));
+            yq[t * kb + block] = quantized.ints;
+            ys[t * kb + block] = [quantized.scale, quantized.scaled_sum];
+            let squares: f64 = h.iter().map(|h| f64::from(*h).powi(2)).sum();
+            ys[(call.usize("T") + t) * kb + block] = [squares as f32, 0.0];
+        }
+    }
+}
+
+/// The factor of row t's norm, where that was left open; 1 where it was not.
+fn open_factor(call: &Call, t: usize) -> f64 {
+    let d = call.usize("D");
+    if d == 0 {
+        return 1.0;
+    }
+    let (kb, xs) = (call.usize("KB"), call.view::<[f32; 2]>("xs"));
+    let squares: f64 = xs[(call.usize("T") + t) * kb..][..kb].iter().map(|s| f64::from(s[0])).sum();
+    (squares / d as f64 + f64::from(call.f32("EPS"))).sqrt().recip()
 }
 
 /// The experts that row `t` has chosen and this part holds: (slot, expert's number in this part, weight).
