@@ -57,7 +57,7 @@ pub struct Builder<'a> {
     pub(super) select: &'a Selector,
     pub(super) sizes: Sizes,
     pub(super) pass: Pass,
-    pub(super) stage: Stage,
+    stage: Stage,
     pub(super) state: BufferId,
     /// What a binding that a model does not need is bound to.
     pub(super) zeros: BufferId,
@@ -177,6 +177,14 @@ impl<'a> Builder<'a> {
     /// What comes now is part of that.
     pub fn stage(&mut self, stage: Stage) {
         self.stage = stage;
+    }
+
+    /// Appends what is part of `stage`, which is not that of what comes now.
+    pub(super) fn within<T>(&mut self, stage: Stage, append: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let now = std::mem::replace(&mut self.stage, stage);
+        let appended = append(self);
+        self.stage = now;
+        appended
     }
 
     /// From here on only the pass's last row goes on, by the steps of a decode step: what comes is for its logits
@@ -539,10 +547,7 @@ impl<'a> Builder<'a> {
             None => return Ok(()),
             Some(Pending::Block { norm, block }) => (norm, block),
             Some(Pending::Product { matrix, x, stage }) => {
-                let stage = std::mem::replace(&mut self.stage, stage);
-                self.add_product(&matrix, x)?;
-                self.stage = stage;
-                return Ok(());
+                return self.within(stage, |b| b.add_product(&matrix, x));
             }
         };
         let Stream { h, width } = self.stream()?;
@@ -563,9 +568,6 @@ impl<'a> Builder<'a> {
         grid: Grid,
         bytes: u64,
     ) -> Result<()> {
-        if matches!(self.pending, Some(Pending::Product { .. })) {
-            self.complete()?;
-        }
         let Stream { h, width } = self.stream()?;
         overrides.extend([("D", width as f64), ("EPS", norm.eps)]);
         overrides.extend(norm.plain.then_some(("PLAIN", 1.0)));
@@ -573,7 +575,7 @@ impl<'a> Builder<'a> {
         // The completed sum goes to the other buffer, as other workgroups still read this one.
         let (block, sum) = match &waiting {
             Some(Pending::Product { .. }) => {
-                return Err(Error::internal("a product waits behind what norms its input"));
+                return Err(Error::internal(format!("{name}: a product waits for a norm that this one does itself")));
             }
             Some(Pending::Block { block, norm }) => {
                 overrides.push(("POST", 1.0));

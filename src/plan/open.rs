@@ -4,10 +4,10 @@
 
 use super::builder::{Operands, Pending};
 use super::product::weight_bindings;
-use super::{Act, Builder, Grid, Lane, Norm, Overrides, Pass, Room};
+use super::{Act, Builder, Grid, Lane, Norm, Overrides, Pass, Room, Value};
 use crate::blocks::BLOCK;
 use crate::error::Result;
-use crate::layout::{Form, Scratch, stride};
+use crate::layout::{Form, Scratch};
 use crate::weights::Matrix;
 
 /// The kernel that leaves a norm open.
@@ -26,7 +26,6 @@ impl Builder<'_> {
             && matrix.kb() <= MOST_BLOCKS
             && matrix.k <= matrix.n
             && matrix.bias.is_none()
-            && stride(matrix.n) == matrix.n
             && matrix.n.is_multiple_of(BLOCK)
             && self.adapts(matrix).is_none()
             && matrix.parts.iter().all(|part| {
@@ -40,18 +39,27 @@ impl Builder<'_> {
     /// by the norm's factors; where a product waits that leaves the norm open.
     pub(super) fn open_norm(&mut self, norm: &Norm, consumer: &Matrix) -> Result<Option<(Act, Overrides)>> {
         let simple = !(norm.center || norm.with_post || norm.scaled || norm.plain);
-        if !simple || !matches!(self.pending, Some(Pending::Product { .. })) {
-            return Ok(None);
-        }
-        let Some(Pending::Product { matrix, x, stage }) = self.pending.take() else { return Ok(None) };
+        let (matrix, x, stage) = match self.pending.take() {
+            Some(Pending::Product { matrix, x, stage }) if simple => (matrix, x, stage),
+            other => {
+                self.pending = other;
+                return Ok(None);
+            }
+        };
         let kb = consumer.kb();
+        // Behind the scales stand as many sums of squares.
         let out = Room::Q8(
             self.scratch(Scratch::Input(Form::Q8), kb * BLOCK / 4),
-            // Scales, and sums of squares.
             self.scratch(Scratch::Input(Form::Scales), 2 * kb * 2),
         );
         let h = self.stream()?.h;
-        let stage = std::mem::replace(&mut self.stage, stage);
+        self.within(stage, |b| b.residual_rows(&matrix, x, norm, (h, out)))?;
+        self.streamed(h.buffer, matrix.n);
+        Ok(Some((self.filled(out), vec![("D", matrix.n as f64), ("EPS", norm.eps)])))
+    }
+
+    /// The product itself, of each of the matrix's parts.
+    fn residual_rows(&mut self, matrix: &Matrix, x: Act, norm: &Norm, (h, out): (Value, Room)) -> Result<()> {
         for part in &matrix.parts {
             let chosen = self.select.choose(KERNEL, &[("weight", part.kind.axis()), ("act", "q8")])?;
             let overrides = vec![
@@ -69,8 +77,6 @@ impl Builder<'_> {
             let bytes = part.kind.bytes((part.rows * matrix.kb()) as u64);
             self.push(&matrix.name, chosen, overrides, bindings, grid, bytes);
         }
-        self.stage = stage;
-        self.streamed(h.buffer, matrix.n);
-        Ok(Some((self.filled(out), vec![("D", matrix.n as f64), ("EPS", norm.eps)])))
+        Ok(())
     }
 }

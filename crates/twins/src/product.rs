@@ -1,6 +1,6 @@
 //! The twins of `matvec`, `matvec_rows`, `gated_rows`, `matmul`, `norm_matvec`, `norm_rows`, `gated_matvec`,
-//! `norm_gated`, `norm_gated_rows`, `residual_rows` and of the products of experts, which differ in how many rows of activations there
-//! are, where they come from and what becomes of the products.
+//! `norm_gated`, `norm_gated_rows`, `residual_rows` and of the products of experts, which differ in how many rows of
+//! activations there are, where they come from and what becomes of the products.
 
 use super::activate::{activation, lifted};
 use super::quantize::{quantize_block, write_row, write_rows};
