@@ -2,8 +2,8 @@
 // In decode, which has one row, queries and the new key are normed (QK_NORM) and rotated here, and the workgroups whose split the row's own
 // position falls into append its key and value to the cache: those of one kv head write the same bits, and none reads them from there.
 // Where there are more rows (APPENDS is 0), `rope` has done it; always for heads of e512, which leave no workgroup memory for it. In a step of several
-// rows of one sequence, which see each other's keys, a dispatch with ATTENDS 0 and a workgroup a row does what one row does first, and another one the
-// rest; rows of several sequences do both at once, as one row does (APPENDS is 2).
+// rows (APPENDS is 2) each row does as one row does. Rows of one sequence see keys of rows before them, which other workgroups append meanwhile: a
+// workgroup computes these keys and values from qkv once more.
 // The softmax is left open: `po` is the sum of exp(s - m) v and `ml` holds (m, sum of exp(s - m)); `merge` joins the splits.
 //
 // Four query heads of the kv head share each read of K and V. Keys go through in tiles: eight lanes share a key, so that neighbouring
@@ -30,8 +30,7 @@ override G: u32;      // kv heads; H / G query heads share one
 override E: u32;      // head width: a multiple of 4, at most {{ width }}
 override SCALE: f32;  // of the scores, usually 1 / sqrt(E)
 {% if fused %}
-override APPENDS: u32 = 1u;      // 1: keys and values of the row are appended here; 0: the cache holds them; 2: it does where rows are of one sequence
-override ATTENDS: u32 = 1u;      // 0: nothing else is done here
+override APPENDS: u32 = 1u;      // 1: keys and values of the one row are appended here; 2: of each of several rows; 0: the cache holds them
 {% endif %}
 override SLOTS: u32 = 1u;        // sequences that have a cache in the buffers
 override QSTRIDE: u32 = 0u;      // f32 a row of qkv
@@ -58,6 +57,7 @@ var<workgroup> rescales: array<f32, 4>;                  // what earlier tiles' 
 {% if fused %}
 var<workgroup> summands: array<f32, 2048>;               // [8][heads at once][{{ width }}], of the output
 {% include "common/heads.wgsl" %}
+{% include "common/earlier.wgsl" %}
 {% elif reduce == "wg" %}
 var<workgroup> summands: array<f32, 1024>;               // of the scores; those of the output take the queries' place
 {% endif %}
@@ -67,26 +67,20 @@ var<workgroup> summands: array<f32, 1024>;               // of the scores; those
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) li: u32) {
     if (state.done != 0u) { return; }
     let room = select(grid.y / state.rows, ROOM, ROOM != 0u);
-{% if fused %}
-    let row = select(wid.y / room, wid.y, ATTENDS == 0u);
-{% else %}
     let row = wid.y / room;
-{% endif %}
     let pos = position_of(row);
     let shared_by = H / G;
     let passes = (shared_by + HEADS - 1u) / HEADS;
     let splits = splits_of(G * passes, row);
-{% if fused %}
-    let own_split = select(wid.y % room, splits.count - 1u, ATTENDS == 0u);
-{% else %}
     let own_split = wid.y % room;
-{% endif %}
     let first_key = pos + 1u - seen(pos) + own_split * splits.keys;
     let kv_head = wid.x / passes;
     if (first_key > pos || kv_head >= G || rests(row) || own_split >= splits.count) { return; }
     let end_key = min(first_key + splits.keys, pos + 1u);
 {% if fused %}
-    let appends = (APPENDS == 1u || (APPENDS == 2u && apart())) && end_key > pos;
+    let appends = APPENDS != 0u && end_key > pos;
+    // Whether keys of earlier rows are among these.
+    let together = APPENDS == 2u && !apart() && max(first_key, state.pos) < min(end_key, pos);
 {% endif %}
     let eights = {{ cache_type.eights }};   // of a row of the cache, whose width is E padded to EP
     let cap = arrayLength(&kc) / (SLOTS * G * {{ cache_type.row }});
@@ -113,7 +107,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let head = kv_head * shared_by + h0;
 {% if fused %}
 {% include "common/append.wgsl" %}
-    if (ATTENDS == 0u) { return; }
 {% else %}
     for (var i = li; i < HEADS * eights * 2u; i += THREADS) {
         let which = i / (eights * 2u);
@@ -145,6 +138,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         if (tile > first_key) { workgroupBarrier(); }
 {{ keys_of.load() }}
 {% endif %}
+{% if fused %}{{ keys_of.earlier() }}{% endif %}
 {{ keys_of.scores() }}
         let own_key = key + 32u * own_round;
         let counts = own_key < count{% if rounds == 1 %} && own_round == 0u{% endif %};
@@ -178,9 +172,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         }
 {{ values_of.load() }}
 {% endif %}
+{% if fused %}{{ values_of.earlier() }}{% endif %}
 {{ values_of.add() }}
     }
 
 {{ scores.total() }}
+{% if fused %}
+    // Factors of values have been read: the output's sums take their place.
+    if (V_NORM == 1u && together) { workgroupBarrier(); }
+{% endif %}
 {{ values_of.store() }}
 }

@@ -10,6 +10,23 @@
 {% endfor %}
 {% endfor %}
 {% endmacro %}
+{# Where there are keys of earlier rows of the step among these, they are made here: at most one a lane, as there are fewer than a round has keys. #}
+{% macro earlier() %}
+        if (together) {
+            let first = max(state.pos, tile) - tile;
+            let made = tile + first + ((key - first) & 31u);
+            if (made < pos && made - tile < count) {
+{% for u in range(units) %}
+                if (lane + {{ 8 * u }}u < eights) {
+                    let k = earlier_k(made - state.pos, kv_head, lane + {{ 8 * u }}u);
+{% for r in range(rounds) %}
+                    if (at{{ r }} == made) { k{{ r }}_{{ u }} = k; }
+{% endfor %}
+                }
+{% endfor %}
+            }
+        }
+{% endmacro %}
 {# s0, s1, …: this lane's parts of the scores of a key for four heads, one key a round of 32. #}
 {% macro scores() %}
 {% for r in range(rounds) %}

@@ -5,6 +5,19 @@
         var v{{ k }} = load_v((cache + slot(p{{ k }}, first_key, first_slot, cap)) * row_columns + column);
 {% endfor %}
 {% endmacro %}
+{# Where there are values of earlier rows of the step among these, they are made here: at most one a lane. #}
+{% macro earlier() %}
+        if (together) {
+            let first = max(state.pos, tile) - tile;
+            let made = tile + first + ((part - first) & {{ deals - 1 }}u);
+            if (made < pos && made - tile < count) {
+                let v = earlier_v(made - state.pos, kv_head, column);
+{% for k in range(keys // deals) %}
+                if (p{{ k }} == made) { v{{ k }} = v; }
+{% endfor %}
+            }
+        }
+{% endmacro %}
 {# o0_0, o0_1, …: this lane's columns of the output, for each of four heads. #}
 {% macro add() %}
 {% for k in range(keys // deals) %}

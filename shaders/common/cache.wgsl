@@ -6,6 +6,7 @@
 //   part0(v), part1(v)       its elements, `pairs` a vector
 //   append(at, x)            keeps elements at..at+3 of the row's own key (from 0 on) or value (from `width` on)
 //   new_k(i), new_v(i)       the row's own key and value as the cache holds them, after append
+//   earlier_k(row, kv_head, i), earlier_v(row, kv_head, i)    those of an earlier row of the step, made of qkv (common/earlier.wgsl)
 {# And what templates ask of a type: {% import "common/cache_" ~ kv ~ ".wgsl" as cache_type with context %}
      eights      of a row of the cache, whose width is E padded to EP
      row         elements of kc's type of a row of the cache

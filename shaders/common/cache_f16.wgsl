@@ -38,3 +38,14 @@ fn append(at: u32, x: vec4<f32>) {
     appended[at / 2u + 1u] = pack_halves(x.z, x.w);
 }
 {% endif %}
+{% if fused %}
+fn earlier_k(row: u32, kv_head: u32, i: u32) -> Eight {
+    let a = earlier_key4(row, kv_head, 2u * i);
+    let b = earlier_key4(row, kv_head, 2u * i + 1u);
+    return Eight(vec4<u32>(pack_halves(a.x, a.y), pack_halves(a.z, a.w), pack_halves(b.x, b.y), pack_halves(b.z, b.w)));
+}
+fn earlier_v(row: u32, kv_head: u32, i: u32) -> Column {
+    let e = i * {{ columns }}u;
+    return Column({{ Column }}({% for c in range(columns // 2) %}pack_halves(earlier_value(row, kv_head, e + {{ 2 * c }}u), earlier_value(row, kv_head, e + {{ 2 * c + 1 }}u)), {% endfor %}));
+}
+{% endif %}

@@ -43,3 +43,10 @@ fn append(at: u32, x: vec4<f32>) {
 {% endfor %}
 }
 {% endif %}
+{% if fused %}
+fn earlier_k(row: u32, kv_head: u32, i: u32) -> Eight { return Eight(earlier_key4(row, kv_head, 2u * i), earlier_key4(row, kv_head, 2u * i + 1u)); }
+fn earlier_v(row: u32, kv_head: u32, i: u32) -> Column {
+    let e = i * {{ columns }}u;
+    return Column({% for n in range(vectors) %}{{ V }}({% for c in range(pairs) %}earlier_value(row, kv_head, e + {{ n * pairs + c }}u), {% endfor %}), {% endfor %});
+}
+{% endif %}

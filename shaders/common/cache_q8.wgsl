@@ -70,3 +70,25 @@ fn quantize_appended(li: u32, words: u32) {
     }
 }
 {% endif %}
+{% if fused %}
+fn earlier_k(row: u32, kv_head: u32, i: u32) -> Eight {
+    var largest = 0.0;
+    for (var four = i / 4u * 8u; four < (i / 4u + 1u) * 8u; four++) { largest = max(largest, largest4(earlier_key4(row, kv_head, four))); }
+    let d = largest / 127.0;
+    return Eight(vec2<u32>(quantize4(earlier_key4(row, kv_head, 2u * i), d), quantize4(earlier_key4(row, kv_head, 2u * i + 1u), d)), d);
+}
+fn earlier_value4(row: u32, kv_head: u32, four: u32) -> vec4<f32> {
+    return vec4<f32>({% for c in range(4) %}earlier_value(row, kv_head, four * 4u + {{ c }}u), {% endfor %});
+}
+fn earlier_v(row: u32, kv_head: u32, i: u32) -> Column {
+    let block = i / {{ per }}u;
+    var largest = 0.0;
+    for (var four = block * 8u; four < (block + 1u) * 8u; four++) { largest = max(largest, largest4(earlier_value4(row, kv_head, four))); }
+    let d = largest / 127.0;
+{% if columns == 2 %}
+    return Column(quantize4(earlier_value4(row, kv_head, i / 2u), d) >> (i % 2u * 16u), d);
+{% else %}
+    return Column({{ Column }}({% for c in range(columns // 4) %}quantize4(earlier_value4(row, kv_head, i * {{ columns // 4 }}u + {{ c }}u), d), {% endfor %}), d);
+{% endif %}
+}
+{% endif %}

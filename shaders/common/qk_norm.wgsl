@@ -16,8 +16,14 @@ fn norm_weight(i: u32) -> f32 { return qkn[i]; }
 const WEIGHTED = 512u;
 const SQUARES = 1792u;
 struct QkNorm { factor: f32, at: u32 }
+// The weight of the norm for element e of a key, where it is multiplied before the rotation.
+fn key_weight(e: u32) -> f32 {
+    if (LATE == 1u) { return 1.0; }
+    return norm_weight({{ head_room }}u + e);
+}
 fn element(base: u32, e: u32, norm: QkNorm) -> f32 {
     if (QK_NORM == 0u) { return qkv[base + e]; }
+    if (APPENDS == 2u && norm.at == IN_QKV) { return qkv[base + e] * key_weight(e) * norm.factor; }
     return summands[norm.at + e] * norm.factor;
 }
 
@@ -41,7 +47,7 @@ fn weigh(base: u32, there: bool, li: u32) {
 {{ sum("squares", 32) }}
     if (li % 32u == 0u) { summands[SQUARES + part] = squares; }
 {% else %}
-    summands[SQUARES + li] = squares;
+    if (part < HEADS + 2u) { summands[SQUARES + li] = squares; }
 {% endif %}
     workgroupBarrier();
 }

@@ -247,12 +247,11 @@ struct Layer {
 enum Step {
     /// Queries are rotated and keys appended already; all rows are cut as the last is.
     Pass,
-    /// A row of a step: cut as if it were alone; keys are appended already.
+    /// Rows of a step: each is cut as if it were alone; keys and values are appended. Where they are of several
+    /// sequences, each is of its own.
+    Rows,
+    /// As they are, of a layer that reads the keys and values of another.
     Attends,
-    /// A row of a step: keys and values are appended, nothing else.
-    Appends,
-    /// Rows of a step, each of its own sequence, or of one whose keys are appended already.
-    Both,
 }
 
 /// One row, nothing particular.
@@ -321,15 +320,20 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         ((2, 2, 64, 320, 700, 2.0), layer(300, 4.0, 8)),
         ((2, 1, 200, 160, 130, 2.0), layer(ALL, 0.0, 2)),
         ((4, 2, 64, 256, 62, 2.0), step(ALL, 4, Step::Attends)),
-        ((4, 2, 64, 256, 62, 2.0), step(ALL, 4, Step::Appends)),
         ((8, 2, 128, 192, 1000, 1.0), step(100, 3, Step::Attends)),
-        ((8, 2, 128, 192, 1000, 1.0), step(100, 3, Step::Appends)),
         ((2, 1, 200, 160, 127, 2.0), step(ALL, 8, Step::Attends)),
-        ((2, 1, 200, 160, 127, 2.0), step(ALL, 8, Step::Appends)),
-        ((4, 2, 64, 256, 62, 2.0), step(ALL, 4, Step::Both)),
-        ((8, 2, 128, 192, 1000, 1.0), step(100, 3, Step::Both)),
-        ((2, 1, 200, 160, 127, 2.0), step(ALL, 8, Step::Both)),
+        ((4, 2, 64, 256, 62, 2.0), step(ALL, 4, Step::Rows)),
+        ((8, 2, 128, 192, 1000, 1.0), step(100, 3, Step::Rows)),
+        ((2, 1, 200, 160, 127, 2.0), step(ALL, 8, Step::Rows)),
         ((2, 1, 512, 160, 130, 2.0), layer(90, 3.0, 3)),
+    ];
+    // Rows that see those before them: the first end a split, and what is behind them begins the next; heads whose width is no
+    // multiple of a block, from position 0 on; larger splits; a window whose slots begin again.
+    let together = [
+        ((4, 2, 64, 256, 60, 2.0), step(ALL, 8, Step::Rows)),
+        ((4, 1, 80, 192, 0, 2.0), step(ALL, 8, Step::Rows)),
+        ((40, 40, 16, 900, 890, 2.0), step(ALL, 4, Step::Rows)),
+        ((4, 1, 128, 310, 1090, 1.0), step(300, 8, Step::Rows)),
     ];
     let class = variant.axis("width");
     let fused = class != Some("e512");
@@ -339,7 +343,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     };
     let steps = special.into_iter().filter(|(_, layer)| layer.step != Step::Pass);
     let apart = steps.map(|(s, layer)| (s, Layer { apart: true, ..layer }));
-    let all = shapes.into_iter().map(|s| (s, PLAIN)).chain(special).chain(apart);
+    let all = shapes.into_iter().map(|s| (s, PLAIN)).chain(special).chain(apart).chain(together);
     let shapes = all.filter(|(s, layer)| {
         class == Some(width_axis(s.2))
             && (variant.axis("tiles") == Some("many") || ((layer.rows == 1 || layer.step != Step::Pass) && one(s)))
@@ -352,7 +356,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     };
     let cases = shapes.enumerate().map(|(i, ((h, g, e, cap, pos, size), layer))| {
         let rows = layer.rows;
-        let own_slots = layer.step == Step::Both && layer.apart;
+        let own_slots = layer.step == Step::Rows && layer.apart;
         let (slots, slot) = if own_slots { (rows, 0) } else { slots(i) };
         // The row's own key and value are appended; queries and keys are normed, too, where there is a window, and
         // values sometimes.
@@ -360,8 +364,8 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let appends = match layer.step {
             _ if pass => 0,
             Step::Attends => 0,
-            Step::Both => 2,
-            Step::Pass | Step::Appends => 1,
+            Step::Rows => 2,
+            Step::Pass => 1,
         };
         let normed = !pass && layer.window != ALL;
         let rot = if pass {
@@ -381,14 +385,13 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let splits = rule.most_splits(cap as u32, if together { groups * rows as u32 } else { groups }) as usize;
         let stride = (h + 2 * g) * e + 4;
         let mut live = layer.live(pos, rows);
-        if appends == 1 {
+        if appends == 1 || (appends == 2 && !layer.apart) {
             live.end = pos;
         }
         let of_row = [
             ("ROT", rot),
             ("INTERLEAVED", i % 2),
             ("APPENDS", appends),
-            ("ATTENDS", usize::from(layer.step != Step::Appends)),
             ("QK_NORM", usize::from(normed)),
             ("V_NORM", usize::from(normed && e == 64)),
         ];
@@ -399,7 +402,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             name: format!(
                 "H={h} G={g} E={e} CAP={cap} pos={pos} T={rows}{}{}",
                 layer.name(),
-                ["", " attends", " appends", " both"][layer.step as usize]
+                ["", " rows", " attends"][layer.step as usize]
             ),
             overrides: overrides(
                 &[
@@ -420,7 +423,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             .chain(layer.apart.then_some(("APART", 1.0)))
             .chain(of_row)
             .collect(),
-            grid: [groups, if layer.step == Step::Appends { rows } else { rows * splits } as u32, 1],
+            grid: [groups, (rows * splits) as u32, 1],
             buffers: vec![
                 (
                     "state",

@@ -53,7 +53,7 @@ impl Needs {
 
     /// Whether a step of a plan runs.
     pub fn wants(self, step: &Encoded) -> bool {
-        self.has(step.stage) && !(self.company && step.of_one)
+        self.has(step.stage)
     }
 
     /// Whether a stage of a decode step runs. What settles is no part of a step, but of a chunk.

@@ -406,7 +406,7 @@ impl Session {
         let buffers = [("state", state), ("data", data), ("sums", out)];
         let bound = self.gpu.bind("stream", variant, &[("WORDS", words as f64)], &buffers)?;
         let groups = u32::try_from(words / u64::from(variant.workgroup[0] * STREAMED)).unwrap_or(u32::MAX);
-        let encoded = Encoded { stage: Stage::Embed, of_one: false, bound, grid: Grid::folded(groups) };
+        let encoded = Encoded { stage: Stage::Embed, bound, grid: Grid::folded(groups) };
         let mut best = 0.0_f64;
         for _ in 0..3 {
             best = best.max(bytes as f64 / self.time(&[&encoded], 1, LEAST_MS).await? / 1e6);

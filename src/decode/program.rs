@@ -10,8 +10,6 @@ use crate::plan::{Adapters, Asked, Builder, Grid, Pass, Plan, Plans, Selector, S
 /// A step of a plan with its pipeline and bind group: recording it creates nothing.
 pub(super) struct Encoded {
     pub(super) stage: Stage,
-    /// [`Step::of_one`].
-    pub(super) of_one: bool,
     pub(super) bound: Bound,
     pub(super) grid: Grid,
 }
@@ -123,7 +121,6 @@ pub(super) fn encode<'a>(
         let bound: Vec<_> = step.bindings.iter().map(|(name, id)| (*name, buffers[id.0 as usize].clone())).collect();
         Ok(Encoded {
             stage: step.stage,
-            of_one: step.of_one,
             bound: gpu.bind(&step.name, step.variant, &step.overrides, &bound)?,
             grid: step.grid,
         })

@@ -1,7 +1,7 @@
 //! Attention, from the queries, keys and values to what the output product reads.
 
 use super::builder::{Builder, Operand, Operands};
-use super::{Act, Attention, Axes, Chosen, Extent, FEW, Grid, Heads, Keys, Overrides, Pass, Room, SHORT, Value};
+use super::{Act, Attention, Axes, Extent, FEW, Grid, Heads, Keys, Overrides, Pass, Room, SHORT, Value};
 use crate::base::numbers::HEADS_A_READ;
 use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
@@ -226,16 +226,6 @@ impl Builder<'_> {
         }
         cut.extend(apart);
         cut.extend(self.apart());
-        // Rows of one sequence attend to each other's keys: append all of them to the cache before any row attends.
-        if let (Some(rows), Some(_), true, 1..) = (step, apart, fused, own) {
-            let chosen = Chosen { variant: chosen.variant, reason: chosen.reason.clone(), choice: None };
-            let overrides = with(&[&rotation, &scores, &cut, norms, &[("ATTENDS", 0.0)]]);
-            let grid = Grid::of(Extent::Fixed(groups), Extent::Fixed(rows));
-            self.push(&format!("{name}.append"), chosen, overrides, bound(qkv, &operands), grid, 0);
-            if let Some(step) = self.plan.steps.last_mut() {
-                step.of_one = true;
-            }
-        }
         let grid = match step {
             Some(rows) => Extent::Fixed(rows * room),
             None => Extent::Splits { groups, keys: most_keys, rule },

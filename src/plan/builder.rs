@@ -347,7 +347,6 @@ impl<'a> Builder<'a> {
         let (stage, name) = (self.stage, name.to_owned());
         self.plan.steps.push(Step {
             stage,
-            of_one: false,
             name,
             variant,
             overrides,

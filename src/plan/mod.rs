@@ -139,8 +139,6 @@ pub struct Value {
 pub struct Step {
     /// What it is part of.
     pub stage: Stage,
-    /// Whether it is left out where the rows of a step are of several sequences.
-    pub of_one: bool,
     /// Where in the model, e.g. `blk.3.qkv`.
     pub name: String,
     /// The shader.

@@ -22,9 +22,6 @@ pub fn run(call: &Call) {
         vc.enter(state.slot_of(t));
         let qkv = rotated(call, t);
         append(call, &qkv, pos, &mut kc, &mut vc);
-        if fused(call) && call.u32("ATTENDS") == 0 {
-            continue;
-        }
         let seen = kv::seen(call, pos);
         let starts = seen.clone().step_by(split).take(room.min(count));
         for (s, first) in starts.enumerate() {
@@ -85,11 +82,7 @@ pub fn rotated(call: &Call, t: usize) -> Vec<f32> {
 /// Appends a row's keys and values, unless that was done.
 pub fn append(call: &Call, qkv: &[f32], pos: usize, kc: &mut kv::Cache, vc: &mut kv::Cache) {
     let (h, g, e) = (call.usize("H"), call.usize("G"), call.usize("E"));
-    let appends = || match call.u32("APPENDS") {
-        2 => call.state().apart != 0,
-        appends => appends == 1,
-    };
-    if fused(call) && appends() {
+    if fused(call) && call.u32("APPENDS") != 0 {
         for head in 0..g {
             kc.set(head, pos, &qkv[(h + head) * e..][..e], true);
             vc.set(head, pos, &qkv[(h + g + head) * e..][..e], true);
