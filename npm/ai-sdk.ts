@@ -13,6 +13,7 @@ import type {
   LanguageModelV4Usage,
   RerankingModelV4,
   SharedV4ProviderMetadata,
+  SharedV4ProviderOptions,
   SharedV4Warning,
 } from '@ai-sdk/provider';
 import {
@@ -40,7 +41,8 @@ export type MillraceModel = LanguageModelV4 & { readonly engine: Engine };
  *
  * Schemas (`generateObject`, `streamObject`, `Output`), `toolChoice` and `strict` tools are enforced. What a schema says and cannot be enforced rejects
  * with a {@link MillraceError} of code UNSUPPORTED_SCHEMA; with `providerOptions.millrace.lenient` it is left out, and is a warning. What cannot be
- * honoured (images and other files, a provider's own tools) rejects with BAD_OPTION. `providerOptions.millrace` takes further parameters of `engine.chat.completions.create`, such as `min_p`.
+ * honoured (files but pictures, a provider's own tools) rejects with BAD_OPTION. `providerOptions.millrace` takes further parameters of `engine.chat.completions.create`, such as `min_p`;
+ * that of a picture's part `imageDetail: 'low'`.
  * `providerMetadata.millrace` has `timings`, and `grammar` where an answer was forced, of `engine.generate`'s result.
  */
 export function millrace(engine: Engine): MillraceModel {
@@ -298,7 +300,7 @@ function messagesOf(message: LanguageModelV4Prompt[number], index: number): Chat
     } else if (part.type === 'file') {
       const url = message.role === 'user' ? addressOf(part) : null;
       if (url === null) throw unreadable(part);
-      parts.push({ type: 'image_url', image_url: { url } });
+      parts.push(pictureOf(part, url));
     } else if (part.type === 'reasoning') reasoning += part.text;
     else if (part.type === 'tool-call')
       calls.push({
@@ -349,11 +351,17 @@ function outputOf(
         if (part.type === 'text') return { type: 'text', text: part.text };
         const url = part.type === 'file' ? addressOf(part) : null;
         if (url === null) throw unreadable(part);
-        return { type: 'image_url', image_url: { url } };
+        return pictureOf(part, url);
       });
       return parts.every((part) => part.type === 'text') ? parts.map(({ text }) => text).join('') : parts;
     }
   }
+}
+
+/** A picture with the detail that its part wants. */
+function pictureOf({ providerOptions }: { providerOptions?: SharedV4ProviderOptions }, url: string): ContentPart {
+  const detail = providerOptions?.millrace?.imageDetail as 'low' | undefined;
+  return { type: 'image_url', image_url: detail === undefined ? { url } : { url, detail } };
 }
 
 /** A stream's parts: texts and thoughts as blocks with a beginning and an end. */

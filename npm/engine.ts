@@ -701,7 +701,10 @@ async function sentPictures(input: Input): Promise<SentPicture[] | null> {
   const pictures = picturesOf(input);
   if (pictures.length === 0) return null;
   return Promise.all(
-    pictures.map((picture) => sendable(picture, (address) => absolute('engine.generate', 'a picture', address))),
+    pictures.map(async ({ source, low }) => ({
+      source: await sendable(source, (address) => absolute('engine.generate', 'a picture', address)),
+      low,
+    })),
   );
 }
 

@@ -55,11 +55,12 @@ export interface WasmRequest extends Omit<GenerateOptions, 'onProgress' | 'onTok
 /** A request with decoded pictures: those of the messages' parts, in their order. */
 export type ShownRequest = WasmRequest & { pictures?: WasmPicture[] };
 
-/** RGBA bytes, row by row. */
+/** RGBA bytes, row by row. `low`: made smaller where it has more than 512 x 512 pixels. */
 export interface WasmPicture {
   width: number;
   height: number;
   data: Uint8Array;
+  low?: boolean;
 }
 
 /** Pauses downloads. */

@@ -3,19 +3,41 @@ import { bad, isObject } from './check.ts';
 import type { MessagePart, Input, PictureSource } from './types.ts';
 
 /** What a Worker decodes: an address, encoded bytes, or pixels. */
-export type SentPicture = string | Blob | ImageBitmap | Pick<ImageData, 'width' | 'height' | 'data'>;
+export type Sendable = string | Blob | ImageBitmap | Pick<ImageData, 'width' | 'height' | 'data'>;
+
+/** A picture, and whether it is shown with low detail. */
+interface Shown<Source> {
+  source: Source;
+  low: boolean;
+}
+
+/** A picture as a Worker gets it. */
+export type SentPicture = Shown<Sendable>;
 
 /** The pictures of an input, in the order of their parts. */
-export function picturesOf(input: Input): PictureSource[] {
+export function picturesOf(input: Input): Shown<PictureSource>[] {
   if (typeof input === 'string' || !Array.isArray(input)) return [];
   const parts = (input as readonly { content: unknown }[]).flatMap(({ content }) =>
     Array.isArray(content) ? (content as MessagePart[]) : [],
   );
-  return parts.flatMap((part) => (part.type === 'text' ? [] : [sourceOf(part)]));
+  return parts.flatMap((part) => (part.type === 'text' ? [] : [shownOf(part)]));
 }
 
-const sourceOf = (part: Exclude<MessagePart, { type: 'text' }>): PictureSource =>
-  part.type === 'image' ? part.image : typeof part.image_url === 'string' ? part.image_url : part.image_url.url;
+function shownOf(part: Exclude<MessagePart, { type: 'text' }>): Shown<PictureSource> {
+  if (part.type === 'image') return { source: part.image, low: false };
+  if (typeof part.image_url === 'string') return { source: part.image_url, low: false };
+  return { source: part.image_url.url, low: part.image_url.detail === 'low' };
+}
+
+/** OpenAI's names; all but `low` are the picture as it is. */
+const DETAILS: readonly unknown[] = ['auto', 'low', 'high', 'original'];
+
+/** What is wrong with the `detail` of an `image_url`, or null. */
+export function wrongDetail(address: unknown): string | null {
+  const detail = isObject(address) ? (address as { detail?: unknown }).detail : undefined;
+  if (detail === undefined || detail === null || DETAILS.includes(detail)) return null;
+  return `has the detail ${JSON.stringify(detail)}: it can be ${DETAILS.join(', ')}`;
+}
 
 /** What is wrong with the content of a message that is a list, or null. */
 export function wrongParts(parts: readonly unknown[]): string | null {
@@ -34,7 +56,7 @@ function wrongPart(part: unknown): string | null {
     return isPicture(image) ? null : 'must have an image: an address, a Blob, pixels, or an element that shows it';
   if (type !== 'image_url') return `is of type ${String(type)}; text, image_url and image are read`;
   const url = isObject(address) ? (address as { url?: unknown }).url : address;
-  return typeof url === 'string' && url !== '' ? null : 'must have an image_url with a url';
+  return typeof url === 'string' && url !== '' ? wrongDetail(address) : 'must have an image_url with a url';
 }
 
 /** By properties: classes differ from one place to another. */
@@ -77,7 +99,7 @@ const isElement = (value: object): boolean =>
   );
 
 /** Makes of a picture what can be sent: of an element that shows one what it shows now. */
-export async function sendable(source: PictureSource, base: (address: string) => string): Promise<SentPicture> {
+export async function sendable(source: PictureSource, base: (address: string) => string): Promise<Sendable> {
   if (typeof source === 'string' || source instanceof URL) return base(String(source));
   if (source instanceof Blob || isPixels(source)) return source;
   if (typeof ImageBitmap !== 'undefined' && source instanceof ImageBitmap) return source;

@@ -1,6 +1,6 @@
 // Pictures on the Worker's side: from an address or encoded bytes to pixels.
 import { MillraceError } from './errors.ts';
-import type { SentPicture } from './pictures.ts';
+import type { Sendable } from './pictures.ts';
 import type { ShownRequest, WasmPicture } from './millrace.js';
 import type { SentRequest } from './protocol.ts';
 
@@ -15,10 +15,11 @@ const DECODED: ImageBitmapOptions = {
 export async function withPixels(request: SentRequest, signal: AbortSignal): Promise<ShownRequest> {
   const { pictures, ...rest } = request;
   if (!pictures?.length) return rest;
-  return { ...rest, pictures: await Promise.all(pictures.map((picture, i) => pixelsOf(picture, i, signal))) };
+  const decoded = pictures.map(async ({ source, low }, i) => ({ ...(await pixelsOf(source, i, signal)), low }));
+  return { ...rest, pictures: await Promise.all(decoded) };
 }
 
-async function pixelsOf(picture: SentPicture, index: number, signal: AbortSignal): Promise<WasmPicture> {
+async function pixelsOf(picture: Sendable, index: number, signal: AbortSignal): Promise<WasmPicture> {
   if (typeof picture === 'string') return pixelsOf(await fetched(picture, index, signal), index, signal);
   if (picture instanceof Blob) {
     if (typeof createImageBitmap === 'undefined' || typeof OffscreenCanvas === 'undefined')

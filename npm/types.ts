@@ -49,10 +49,13 @@ export type PictureSource =
   | HTMLVideoElement
   | VideoFrame;
 
-/** A part of a message: text, or a picture, as OpenAI's clients give it by its address or as it is. */
+/**
+ * A part of a message: text, or a picture, as OpenAI's clients give it by its address or as it is. With `detail: 'low'` the model is shown at most
+ * 512 x 512 pixels of it.
+ */
 export type MessagePart =
   | { type: 'text'; text: string }
-  | { type: 'image_url'; image_url: string | { url: string; detail?: string } }
+  | { type: 'image_url'; image_url: string | { url: string; detail?: string | null } }
   | { type: 'image'; image: PictureSource };
 
 /** A message that shows pictures, for models that read them. */

@@ -2,9 +2,9 @@
 //   npm run build                    optimised, into pkg/: what users download
 //   npm run build -- --quick         quick to compile, into .cache/pkg-quick/: what `npm start` and `npm run dev` serve
 //   npm run build -- --dev           with debug assertions, into .cache/pkg-dev/: what the tests use
-import { copyFileSync, cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { alone } from './lib/cargo.mjs';
 import { hashOf, isMain, main, once, root, run, say, targetDir } from './lib/env.mjs';
 import { nameBySimilarity } from './lib/similar.mjs';
@@ -25,14 +25,31 @@ export function chosenBuild(preferred) {
   return name;
 }
 
+/** What a package and the pages' scripts are made of. */
+const SOURCES = [
+  ...['Cargo.toml', 'Cargo.lock', 'build.rs', 'options.toml', 'package-lock.json'],
+  ...['src', 'crates', 'shaders', 'npm', join('www', 'src')],
+].map((path) => join(root, path));
+
+/** An error where the package in `out` was built of other sources than those that are there. */
+export function checkBuilt(out) {
+  const stamp = join(out, '.stamp-sources');
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hashOf(SOURCES)) return;
+  const [name] = Object.entries(BUILDS).find(([, build]) => build.out === out) ?? ['release'];
+  const how = name === 'release' ? 'npm run build' : `npm run build -- --${name}`;
+  throw new Error(`the package in ${relative(root, out)} is not of these sources: ${how}`);
+}
+
 /** Builds what has changed. Returns the package's folder. `ready`: what set-up found, where it has been asked before. */
 export async function build(name = 'release', ready = setupBuild()) {
   const { env, bind } = await ready;
   const { profile, features = '', out } = BUILDS[name];
   mkdirSync(out, { recursive: true });
+  const sources = hashOf(SOURCES);
   // A tool that cannot be built is reported at once.
   await Promise.all([modules({ profile, features }, out, env, bind), bind]);
   await buildJavaScript(out);
+  writeFileSync(join(out, '.stamp-sources'), sources);
   return out;
 }
 

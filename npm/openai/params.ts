@@ -2,6 +2,7 @@
 import type { Engine } from '../engine.ts';
 import { MillraceError } from '../errors.ts';
 import { OPENAI, type SharedParams } from '../options.generated.ts';
+import { wrongDetail } from '../pictures.ts';
 import type { GenerateOptions, Input, Message, PicturedMessage } from '../types.ts';
 import type {
   ChatAllowedTools,
@@ -379,8 +380,11 @@ function partOf(where: string, part: unknown): ContentPart {
   if (type === 'text' && typeof text === 'string') return { type, text };
   if (type === 'image_url') {
     const { image_url: image } = part as { image_url?: { url?: unknown } };
-    if (typeof image?.url === 'string' && image.url !== '') return part as ContentPart;
-    throw new MillraceError('BAD_OPTION', `${where}: image_url must have a url`);
+    if (typeof image?.url !== 'string' || image.url === '')
+      throw new MillraceError('BAD_OPTION', `${where}: image_url must have a url`);
+    const wrong = wrongDetail(image);
+    if (wrong) throw new MillraceError('BAD_OPTION', `${where} ${wrong}`);
+    return part as ContentPart;
   }
   const said = `${where} is of type ${JSON.stringify(type)}: text and image_url are read`;
   throw new MillraceError('BAD_OPTION', said);

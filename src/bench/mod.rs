@@ -438,7 +438,7 @@ fn plain<'a>(prompt: &'a Input, sampling: Sampling, options: &Options, cancel: &
 
 /// The pace of the bench's runs, which never pause.
 fn pace(options: &Options) -> Pace<'static> {
-    Pace { chunk: options.load.chunk, pause: &|| false }
+    Pace { chunk: options.load.chunk, pause: &|| false, patience_ms: f64::INFINITY }
 }
 
 /// The time to the first token of second turns, after short first turns and long ones, in turns.

@@ -50,9 +50,9 @@ impl ChunkPolicy {
         }
     }
 
-    /// Sets the wanted duration of chunks, ms.
-    pub fn patient(self, patience_ms: f64) -> Self {
-        Self { patience_ms, ..self }
+    /// Bounds the wanted duration of chunks, ms.
+    pub fn patient(self, most_ms: f64) -> Self {
+        Self { patience_ms: self.patience_ms.min(most_ms), ..self }
     }
 
     /// Tokens of the next chunk. The first is one token long, so that it appears at once.
@@ -135,6 +135,18 @@ mod tests {
             let mut policy = ChunkPolicy::new(fixed, Some(1.0), latency);
             assert_eq!([policy.next_below(8), policy.next_below(8)], chunks, "{fixed:?} {latency}");
             assert_eq!(policy.next_below(u32::MAX), fixed.unwrap_or(MOST));
+        }
+    }
+
+    #[test]
+    fn chunks_are_as_short_as_the_least_patience_wants() {
+        for (bounds, chunk) in [([f64::INFINITY, 8.0], 6), ([8.0, 4.0], 3), ([4.0, f64::INFINITY], 3), ([4.0, 0.1], 1)]
+        {
+            let mut policy = ChunkPolicy::new(None, Some(1.3), 0.0);
+            for bound in bounds {
+                policy = policy.patient(bound);
+            }
+            assert_eq!([policy.next(), policy.next(), policy.next()], [1, chunk, chunk], "{bounds:?}");
         }
     }
 

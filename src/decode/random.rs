@@ -22,19 +22,24 @@ const fn numbers(kind: WeightType) -> (u32, u32) {
     }
 }
 
+/// The same of a `ws` word. Random are the lower bits of an exponent, or of a fraction: of an f32's, seven are in the
+/// upper half.
+fn scales(kind: WeightType) -> (u32, u32) {
+    let keep = match kind.scales() {
+        "e" => 0x0303_0303,
+        scales if scales.contains('f') => 0x007f_03ff,
+        _ => 0x03ff_03ff,
+    };
+    (keep & !kind.usual_scales(), kind.usual_scales())
+}
+
 impl Session {
     /// Fills all weights: matrices at random, norms with ones.
     pub async fn randomize(&self) -> Result<()> {
         let mut fills: Vec<(BufferId, (u32, u32))> = Vec::new();
         for part in self.model().matrices().iter().flat_map(|m| &m.parts) {
             fills.push((part.wq, numbers(part.kind)));
-            // Random are the lower bits of an exponent, or of a fraction: of an f32's, seven are in the upper half.
-            let keep = match part.kind.scales() {
-                "e" => 0x0303_0303,
-                scales if scales.contains('f') => 0x007f_03ff,
-                _ => 0x03ff_03ff,
-            };
-            fills.extend(part.ws.map(|ws| (ws, (keep & !part.kind.usual_scales(), part.kind.usual_scales()))));
+            fills.extend(part.ws.map(|ws| (ws, scales(part.kind))));
         }
         let variant = kernels::by_name("random", "default")?;
         let state = self.gpu.buffer_with(
@@ -117,5 +122,38 @@ impl Session {
         }
         self.gpu.submit(encoder);
         self.gpu.idle().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::BLOCK;
+    use crate::blocks::decode::decode_block;
+
+    #[test]
+    fn random_weights_of_every_type_are_a_few_hundredths() {
+        // As the kernel's, any bits will do.
+        let mut state = 0x9e37_79b9_u32;
+        let mut words = |n: usize, (keep, set): (u32, u32)| -> Vec<u32> {
+            let mut next = || {
+                state ^= state << 13;
+                state ^= state >> 17;
+                state ^= state << 5;
+                state & keep | set
+            };
+            (0..n).map(|_| next()).collect()
+        };
+        let mut sizes = Vec::new();
+        for kind in WeightType::ALL.iter().copied() {
+            let blocks = 64 * kind.group().max(BLOCK) / BLOCK;
+            let wq = words(blocks * kind.quant_words(), numbers(kind));
+            let ws = words((kind.scale_bytes(blocks as u64) as usize).div_ceil(4) + 1, scales(kind));
+            let weights: Vec<f32> = (0..blocks).flat_map(|b| decode_block(kind.axis(), &wq, &ws, b)).collect();
+            let squares: f64 = weights.iter().map(|w| f64::from(*w).powi(2)).sum();
+            let size = (squares / weights.len() as f64).sqrt();
+            sizes.push((kind.axis(), size));
+        }
+        assert!(sizes.iter().all(|(_, size)| (0.005..0.15).contains(size)), "{sizes:?}");
     }
 }

@@ -158,6 +158,7 @@ impl<'t, 'a> Loop<'t, 'a> {
             Some(_) => policy(session.ms_a_token),
             None => policy(session.ms_a_step).patient(PATIENCE_MS),
         };
+        let policy = policy.patient(pace.patience_ms);
         let snapshots = alone.map(|turn| (turn.sequence, turn.prompt.len() as u32));
         let speculation = alone.filter(|_| needs.drafts).map(|turn| {
             // A draft model reads tokens alone.

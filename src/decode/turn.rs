@@ -81,6 +81,8 @@ pub struct Pace<'a> {
     /// Called before each chunk but the first: whether the run ends after the chunks in flight, so that its turns can
     /// continue later, `resumed`.
     pub pause: &'a dyn Fn() -> bool,
+    /// The longest duration of a chunk of several steps, ms; infinite: the loop's own.
+    pub patience_ms: f64,
 }
 
 /// The outcome of a run.

@@ -210,7 +210,7 @@ impl Engine {
         let listens = Box::new(|event: Event<'_>| on_event(event));
         let mut answer = self.begin(Cow::Borrowed(request), listens, cancel, Some(&[])).await?;
         while !answer.ended() {
-            self.go_on(&mut [&mut answer], &|| false).await;
+            self.go_on(&mut [&mut answer], &|| false, f64::INFINITY).await;
         }
         self.end(answer).await
     }
@@ -312,8 +312,9 @@ impl Engine {
             .min(reach.filter(|n| *n > 0).unwrap_or(u32::MAX))
     }
 
-    /// Continues one answer alone, or several in common steps, until one of them has ended, or until `pause`.
-    pub(super) async fn go_on(&mut self, answers: &mut [&mut Answer<'_>], pause: &dyn Fn() -> bool) {
+    /// Continues one answer alone, or several in common steps, until one of them has ended, or until `pause`, in chunks
+    /// of at most `patience_ms`.
+    pub(super) async fn go_on(&mut self, answers: &mut [&mut Answer<'_>], pause: &dyn Fn() -> bool, patience_ms: f64) {
         let started = now_ms();
         for i in 0..answers.len() {
             if let Err(e) = self.look_for(answers[i]).await {
@@ -324,7 +325,7 @@ impl Engine {
         let drafter = self.draft.is_some();
         let mut turns: Vec<Turn<'_>> =
             answers.iter_mut().zip(&limits).map(|(answer, limit)| answer.turn(*limit, drafter)).collect();
-        let run = self.session.run(&mut turns, Pace { chunk: self.options.chunk, pause }).await;
+        let run = self.session.run(&mut turns, Pace { chunk: self.options.chunk, pause, patience_ms }).await;
         drop(turns);
         let Stretch { parts, failure } = run.unwrap_or_else(|e| Stretch { parts: Vec::new(), failure: Some(e) });
         let parts = parts.into_iter().map(Some).chain(std::iter::repeat_with(|| None));

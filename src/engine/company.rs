@@ -18,7 +18,8 @@ use crate::state::{FIRST, Input, SequenceId};
 
 /// The length of a turn while other answers wait for theirs, ms.
 const TURN_MS: f64 = 100.0;
-/// The length of a turn while a prompt is being read, ms.
+/// The length of a turn while a prompt is being read, and of a chunk of such a turn, ms: the next pass waits for the
+/// chunks in flight.
 const TURN_OF_READER_MS: f64 = 4.0;
 /// A prompt that shares at least this many more tokens with a sequence in use than with any free one begins as its
 /// copy.
@@ -225,7 +226,8 @@ impl Engine {
         }
         let began = now_ms();
         let reading = active.iter().any(|one| !one.begun);
-        let patience = if reading { TURN_OF_READER_MS } else { TURN_MS };
+        let (patience, chunks) =
+            if reading { (TURN_OF_READER_MS, TURN_OF_READER_MS) } else { (TURN_MS, f64::INFINITY) };
         let room = active.len() < self.concurrency();
         let cancels: Vec<Cancel> = active.iter().map(|one| one.answer.cancel.clone()).collect();
         let all = match &turn {
@@ -244,11 +246,11 @@ impl Engine {
                 || (!all && cancels.iter().any(Cancel::is_cancelled))
         };
         match turn {
-            NextTurn::One(i) => self.go_on(&mut [&mut active[i].answer], &pause).await,
+            NextTurn::One(i) => self.go_on(&mut [&mut active[i].answer], &pause, chunks).await,
             NextTurn::Reads(i) => self.read_pass(&mut active[i].answer).await,
             NextTurn::Together(members) => {
                 let chosen = active.iter_mut().enumerate().filter(|(i, _)| members.contains(i));
-                self.go_on(&mut chosen.map(|(_, one)| &mut one.answer).collect::<Vec<_>>(), &pause).await;
+                self.go_on(&mut chosen.map(|(_, one)| &mut one.answer).collect::<Vec<_>>(), &pause, chunks).await;
             }
         }
     }

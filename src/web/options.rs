@@ -244,6 +244,9 @@ fn ids(value: &Value) -> Option<Vec<u32>> {
 const PIXELS: &str =
     "must be pixels, { width, height, data } with four bytes for each: at least one, at most 100 million";
 
+/// The longest side of a picture that is shown with low detail, pixels.
+const LOW_DETAIL: u32 = 512;
+
 /// The pixels of a picture, RGBA; what is transparent is white.
 fn picture(object: &JsValue) -> Option<Rc<Picture>> {
     let side = |key: &str| {
@@ -255,7 +258,9 @@ fn picture(object: &JsValue) -> Option<Rc<Picture>> {
     if pixels > Picture::MAX_PIXELS || u64::from(data.length()) != 4 * pixels {
         return None;
     }
-    Picture::from_rgba(&data.to_vec(), width, height).ok().map(Rc::new)
+    let picture = Picture::from_rgba(&data.to_vec(), width, height).ok()?;
+    let picture = if js::get(object, "low").is_truthy() { picture.within(LOW_DETAIL).ok()? } else { picture };
+    Some(Rc::new(picture))
 }
 
 /// Reads a request of `generate`.

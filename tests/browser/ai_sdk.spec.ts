@@ -233,20 +233,22 @@ test('levels of thinking go to a template that reads them', async () => {
 });
 
 test('pictures of a prompt are parts of its messages', async () => {
-  const { engine, asked } = fake([['A wheel.'], ['A mill.']]);
+  const { engine, asked } = fake([['A wheel.'], ['A mill.'], ['A small mill.']]);
   const model = millrace(engine);
   const bytes = new Uint8Array([137, 80, 78, 71]);
   const image = { type: 'file' as const, mediaType: 'image/png', data: bytes };
   const question = { type: 'text' as const, text: 'What is this?' };
   const url = { type: 'image' as const, image: new URL('https://example.org/mill.jpg') };
-  for (const part of [image, url])
+  const small = { ...url, providerOptions: { millrace: { imageDetail: 'low' } } };
+  for (const part of [image, url, small])
     await generateText({ model, messages: [{ role: 'user', content: [part, question] }] });
   const shown = asked.map(({ input }) => (input as Message[])[0]!.content);
   expect(shown).toEqual(
-    ['data:image/png;base64,iVBORw==', 'https://example.org/mill.jpg'].map((url) => [
-      { type: 'image_url', image_url: { url } },
-      question,
-    ]),
+    [
+      { url: 'data:image/png;base64,iVBORw==' },
+      { url: 'https://example.org/mill.jpg' },
+      { url: 'https://example.org/mill.jpg', detail: 'low' },
+    ].map((image_url) => [{ type: 'image_url', image_url }, question]),
   );
 });
 

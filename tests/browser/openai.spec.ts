@@ -271,6 +271,14 @@ plain('what cannot be honoured is an error that names it', async () => {
     [{ max_tokens: 1, max_completion_tokens: 2 }, 'max_tokens'],
     [{ messages: [] }, 'messages'],
     [{ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: '' } }] }] }, 'image_url'],
+    [
+      {
+        messages: [
+          { role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:,', detail: 'lots' as 'low' } }] },
+        ],
+      },
+      'the detail "lots"',
+    ],
   ];
   for (const [more, named] of wrong) {
     const error = await new ChatCompletions(engine).create({ ...HELLO, ...more } as ChatCompletionParams).then(

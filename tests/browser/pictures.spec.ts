@@ -114,6 +114,23 @@ test('conversations with pictures are those of transformers, whatever form the p
           () => 'nothing',
           (error: unknown) => `${(error as MillraceError).code}: ${(error as MillraceError).message}`,
         );
+      const large = canvasOf(pixels({ width: 1024, height: 768, seed: 1 })).toDataURL();
+      const counted = (...content: MessagePart[]) => engine.countTokens([{ role: 'user', content }]);
+      const counts: Record<string, number> = {
+        none: await counted({ type: 'image_url', image_url: { url: large } }),
+        small: await counted({ type: 'image', image: pixels({ width: 512, height: 384, seed: 1 }) }),
+      };
+      // What is smaller is another picture: the probabilities behind it are others.
+      const after: Record<string, number> = {};
+      for (const detail of ['low', 'high', 'auto']) {
+        const part: MessagePart = { type: 'image_url', image_url: { url: large, detail } };
+        counts[detail] = await counted(part);
+        const asked = { maxTokens: 1, temperature: 0, ignoreEos: true, logprobs: 1 };
+        after[detail] = (await engine.generate([{ role: 'user', content: [part] }], asked)).logprobs![0]!.logprob;
+      }
+      const noDetail = await counted({ type: 'image_url', image_url: { url: large, detail: 'lots' } }).catch(
+        (error: unknown) => `${(error as MillraceError).code}: ${(error as MillraceError).message}`,
+      );
       const errors = [
         await wrong(new Blob(['no picture'], { type: 'image/jpeg' })),
         await wrong('/data/nothing-here.png'),
@@ -171,7 +188,19 @@ test('conversations with pictures are those of transformers, whatever form the p
       await both.dispose();
       await engine.dispose();
       await without.dispose();
-      return { results, sizes, noSize, usage: completion.usage!.prompt_tokens, errors, text, gguf, tool };
+      return {
+        results,
+        sizes,
+        noSize,
+        counts,
+        after,
+        noDetail,
+        usage: completion.usage!.prompt_tokens,
+        errors,
+        text,
+        gguf,
+        tool,
+      };
     },
     { chats, names: FILES },
   );
@@ -190,6 +219,11 @@ test('conversations with pictures are those of transformers, whatever form the p
   );
   expect(found.sizes).toEqual(sizes);
   expect(found.noSize).toBe('BAD_OPTION');
+  const { none, small, low, high, auto } = found.counts as Record<string, number>;
+  expect([high, auto, low]).toEqual([none, none, small]);
+  expect(found.after.auto).toBe(found.after.high);
+  expect(found.after.low).not.toBe(found.after.high);
+  expect(found.noDetail).toMatch(/^BAD_OPTION: .*the detail "lots"/);
   expect(found.usage).toBe(chats[0]!.prompt.length);
   const [broken, missing, empty, other] = found.errors;
   expect(broken).toMatch(/^BAD_OPTION: .*picture 0: it cannot be decoded/);

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test as base, expect, type Page } from '@playwright/test';
-import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
+import { BUILDS, checkBuilt, chosenBuild } from '../../scripts/build.mjs';
 import { root } from '../../scripts/lib/env.mjs';
 import { ISOLATED, serve } from '../../scripts/serve.mjs';
 import type * as Millrace from '../../npm/index.ts';
@@ -71,8 +71,10 @@ export const test = base.extend<
   site: [
     async ({ device }, use) => {
       const site: Site = { url: '', device, isolated: false, hits: [], routes: new Map() };
+      const { out } = BUILDS[chosenBuild('dev') as keyof typeof BUILDS];
+      checkBuilt(out);
       const server = await serve({
-        pkg: BUILDS[chosenBuild('dev') as keyof typeof BUILDS].out,
+        pkg: out,
         mounts: { '/data/': join(root, 'tests', 'data') },
         before(request: IncomingMessage, response: ServerResponse) {
           const path = new URL(request.url ?? '/', 'http://localhost').pathname;

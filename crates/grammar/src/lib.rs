@@ -82,8 +82,8 @@
 //! value's form, or that is not known, is a [`Warning`].
 //!
 //! Refused, or dropped with a [`Warning`] where [`Options::lenient`] says so: `uniqueItems` of other items, `$dynamicRef` that depends on the way to it,
-//! counts of `contains` above 64, references to other documents, backreferences, `\b` and `\B` beside lookaround, most of
-//! `\p`. Unknown keywords are annotations, as JSON Schema has it, and some keywords have no effect where they stand; each
+//! counts of `contains` above 64, references to other documents, backreferences, `\b` and `\B` beside lookaround, script
+//! extensions and sequences in `\p`. Unknown keywords are annotations, as JSON Schema has it, and some keywords have no effect where they stand; each
 //! is a [`Warning`]. The length of a host name as a whole is not checked.
 
 #![forbid(unsafe_code)]

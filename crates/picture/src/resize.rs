@@ -143,6 +143,21 @@ pub fn resize(picture: &Picture, width: u32, height: u32, filter: Filter) -> Res
     Resampler { filter, weights: Weights::Bits22 }.resize(picture, width, height)
 }
 
+impl Picture {
+    /// The picture with no side longer than `side` pixels, made smaller where one is.
+    ///
+    /// # Errors
+    /// A side of 0.
+    pub fn within(self, side: u32) -> Result<Self> {
+        let longest = self.width().max(self.height());
+        if longest <= side {
+            return Ok(self);
+        }
+        let scaled = |pixels: u32| ((f64::from(pixels) * f64::from(side) / f64::from(longest)).round() as u32).max(1);
+        resize(&self, scaled(self.width()), scaled(self.height()), Filter::Bicubic)
+    }
+}
+
 impl Resampler {
     /// `picture` at `width` x `height` pixels. Nothing is computed along a side that stays as it is.
     ///

@@ -495,3 +495,19 @@ fn other_settings() {
     let single = Family::Idefics3(single).cut(300, 700).unwrap();
     assert_eq!((places(&single), single.tiles, single.prompt_rows()), (vec![Place::Whole], (0, 0), 64));
 }
+
+#[test]
+fn a_picture_is_made_smaller_to_a_longest_side_and_never_larger() {
+    for ((width, height), fits) in [
+        ((1024, 768), (512, 384)),
+        ((300, 2000), (77, 512)),
+        ((512, 512), (512, 512)),
+        ((9, 5), (9, 5)),
+        ((5000, 1), (512, 1)),
+    ] {
+        let picture = Picture::new(vec![90; (width * height * 3) as usize], width, height).expect("a picture");
+        let within = picture.within(512).expect("a smaller one");
+        assert_eq!((within.width(), within.height()), fits);
+        assert!(within.pixels().iter().all(|byte| *byte == 90), "one colour stays one");
+    }
+}

@@ -77,9 +77,9 @@ weight_types! {
     /// 32 numbers of 5 bits, offset 16, and one scale a block.
     Q5_0 = Q5_0, "q5_0", 32, 4, "fw", 0x3b80_3b80;
     /// 256 nibbles; a 6-bit scale and a 6-bit min for each 32.
-    Q4K = Q4_K, "q4_k", 256, 4, "hhwww", 0x2800_1c00;
+    Q4K = Q4_K, "q4_k", 256, 4, "hhwww", 0x1400_0800;
     /// 256 numbers of 5 bits; scales as [`WeightType::Q4K`].
-    Q5K = Q5_K, "q5_k", 256, 5, "hhwww", 0x2800_1800;
+    Q5K = Q5_K, "q5_k", 256, 5, "hhwww", 0x1400_0400;
     /// 256 numbers of 6 bits, offset 32; an 8-bit scale for each 16.
     Q6K = Q6_K, "q6_k", 256, 6, "wwwwf", 0x3800_3800;
     /// 32 nibbles that number 4-bit floats, and an exponent.
@@ -93,7 +93,7 @@ weight_types! {
     /// 32 numbers of 5 bits, a half scale and what is added, another half.
     Q5_1 = Q5_1, "q5_1", 32, 4, "hhw", 0xa800_1800;
     /// 256 numbers of 2 bits; a 4-bit scale and a 4-bit min for each 16.
-    Q2K = Q2_K, "q2_k", 256, 2, "wwwwhh", 0x2400_2000;
+    Q2K = Q2_K, "q2_k", 256, 2, "wwwwhh", 0x1c00_1800;
     /// 256 numbers of 3 bits; scales as [`WeightType::Q6K`].
     Q3K = Q3_K, "q3_k", 256, 3, "wwwwf", 0x3980_3980;
     /// 32 nibbles that number sixteen values, and one half scale a block.

@@ -1,6 +1,7 @@
 //! Regular expressions to automata over code points.
 
 mod parse;
+mod property;
 mod thompson;
 
 use crate::budget::Budget;

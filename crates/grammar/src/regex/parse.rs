@@ -1,7 +1,7 @@
 //! Reads a regular expression as ECMA-262 means it, which is what `pattern` is written in: `\d` is ASCII, `[[]` holds a
-//! bracket, `{` may stand alone. Lookaround is kept; what no finite automaton can do (backreferences) and what needs
-//! Unicode's large tables (most of `\p`) is refused.
+//! bracket, `{` may stand alone. Lookaround is kept; what no finite automaton can do (backreferences) is refused.
 
+use super::property::property;
 use crate::chars::{CharSet, MAX_CHAR};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -312,35 +312,20 @@ impl Parser {
         }
     }
 
-    /// Classes of Unicode that are short: those of emoji, separators, and ASCII.
+    /// A property of Unicode: `{name}`, or, as other dialects have it, the letter of a group of categories.
     fn property(&mut self, negative: bool) -> Result<CharSet> {
         let mut name = String::new();
         if self.eat("{") {
-            while let Some(c) = self.peek().filter(|&c| c != '}') {
-                name.push(c);
+            while !self.eat("}") {
+                name.push(self.peek().ok_or_else(|| invalid("a `\\p{` without its `}`"))?);
                 self.at += 1;
             }
+        } else if let Some(group @ ('C' | 'L' | 'M' | 'N' | 'P' | 'S' | 'Z')) = self.peek() {
+            name.push(group);
             self.at += 1;
         }
-        let set = match &*name {
-            "Extended_Pictographic" | "ExtPict" => {
-                let mut last = 0;
-                let mut ranges = Vec::new();
-                for (gap, more) in PICTOGRAPHS {
-                    let first = if gap == 0 { 0x1_f004 } else { last + u32::from(gap) };
-                    last = first + u32::from(more);
-                    ranges.push((first, last));
-                }
-                CharSet(ranges)
-            }
-            "Emoji_Component" | "EComp" => CharSet(Vec::from(EMOJI_PARTS)),
-            "Regional_Indicator" | "RI" => CharSet(vec![(0x1_f1e6, 0x1_f1ff)]),
-            "ASCII" => CharSet(vec![(0, 0x7f)]),
-            "Any" => CharSet::any(),
-            "Z" | "Separator" => separators(),
-            "Zs" | "Space_Separator" => CharSet(separators().0.into_iter().filter(|range| range.0 != 0x2028).collect()),
-            _ => return Err(unsupported(format!("`\\p{{{name}}}`: most classes of Unicode are not carried along"))),
-        };
+        let set = property(&name)
+            .ok_or_else(|| unsupported(format!("`\\p{{{name}}}`: no property of one character that ECMA-262 names")))?;
         Ok(if negative { set.negated() } else { set })
     }
 
@@ -382,36 +367,6 @@ impl Parser {
     }
 }
 
-/// Unicode 17.0: `Emoji_Component`.
-const EMOJI_PARTS: [(u32, u32); 10] = [
-    (0x23, 0x23),
-    (0x2a, 0x2a),
-    (0x30, 0x39),
-    (0x200d, 0x200d),
-    (0x20e3, 0x20e3),
-    (0xfe0f, 0xfe0f),
-    (0x1_f1e6, 0x1_f1ff),
-    (0x1_f3fb, 0x1_f3ff),
-    (0x1_f9b0, 0x1_f9b3),
-    (0xe_0020, 0xe_007f),
-];
-
-/// Unicode 17.0: `Extended_Pictographic`, as the distance of each range's first from the last of the one before, and
-/// how many more it has. 0 is the distance to U+1F004.
-#[rustfmt::skip]
-const PICTOGRAPHS: [(u16, u16); 156] = [
-    (169, 0), (5, 0), (8078, 0), (13, 0), (217, 0), (23, 0), (91, 5), (16, 1), (368, 1), (13, 0), (167, 0), (26, 10), (5, 2), (200, 0), (232, 1), (11, 0),
-    (10, 0), (59, 3), (2, 4), (10, 0), (3, 0), (3, 1), (3, 0), (5, 0), (3, 0), (2, 1), (3, 0), (4, 0), (4, 1), (9, 2), (6, 0), (2, 0), (6, 11), (12, 1),
-    (3, 0), (2, 1), (2, 0), (19, 0), (3, 1), (19, 5), (2, 0), (2, 1), (4, 1), (6, 0), (3, 1), (5, 1), (12, 1), (6, 1), (3, 0), (6, 1), (2, 0), (2, 1),
-    (21, 1), (6, 5), (2, 3), (3, 0), (5, 0), (3, 0), (3, 5), (2, 0), (3, 0), (2, 0), (2, 0), (7, 0), (4, 0), (7, 0), (11, 1), (16, 0), (3, 0), (5, 0), (2, 0),
-    (5, 2), (2, 0), (12, 1), (49, 2), (10, 0), (15, 0), (15, 0), (373, 1), (464, 2), (20, 1), (52, 0), (5, 0), (1243, 0), (13, 0), (602, 0), (2, 0), (0, 0),
-    (40, 3), (101, 11), (16, 1), (16, 0), (15, 1), (38, 9), (113, 1), (13, 1), (15, 0), (3, 9), (20, 55), (28, 14), (11, 0), (21, 0), (3, 8), (2, 3),
-    (10, 22), (7, 187), (3, 111), (3, 1), (2, 2), (3, 82), (3, 2), (2, 3), (6, 253), (2, 62), (12, 5), (2, 23), (8, 1), (3, 7), (13, 0), (3, 3), (3, 0),
-    (5, 1), (14, 1), (3, 0), (9, 1), (10, 0), (6, 2), (13, 2), (9, 2), (3, 0), (2, 0), (5, 0), (7, 0), (4, 0), (7, 85), (49, 69), (6, 7), (3, 16), (4, 0),
-    (2, 5), (3, 12), (219, 37), (13, 3), (57, 7), (11, 5), (41, 7), (31, 1), (13, 3), (3, 13), (10, 38), (13, 46), (2, 9), (2, 184), (89, 7), (15, 145),
-    (257, 1021),
-];
-
 fn digits() -> CharSet {
     CharSet(vec![(0x30, 0x39)])
 }
@@ -422,12 +377,6 @@ pub(super) fn words() -> CharSet {
 
 fn line_ends() -> CharSet {
     CharSet(vec![(10, 10), (13, 13), (0x2028, 0x2029)])
-}
-
-/// Unicode 17.0: `Separator`, line and paragraph separators as a range of their own.
-fn separators() -> CharSet {
-    let ranges = spaces().0.into_iter().filter(|range| ![9, 0xfeff].contains(&range.0));
-    CharSet(ranges.collect())
 }
 
 /// White space and line ends as ECMA-262 lists them.

@@ -193,11 +193,19 @@ fn lookahead_stands_anywhere() {
 }
 
 #[test]
-fn separators_of_unicode() {
+fn properties_of_unicode() {
     for (pattern, yes, no) in [
         ("^\\p{Zs}$", " \u{a0}\u{1680}\u{2000}\u{200a}\u{202f}\u{205f}\u{3000}", "a\u{2028}\u{2029}\u{200b}\u{feff}"),
         ("^[\\p{Z}]$", " \u{a0}\u{2005}\u{2028}\u{2029}\u{3000}", "a\u{85}\u{200b}\u{feff}"),
         ("^\\P{Separator}$", "a\u{9}\u{a}\u{200b}", " \u{2028}"),
+        ("^\\p{L}$", "aZé\u{130}中あ\u{1d400}\u{10400}", "1 _-\u{301}\u{1f600}"),
+        ("^\\pL$", "aép中", "1"),
+        ("^[^\\p{L}\\p{N}]$", " -\u{301}\u{1f600}", "a1é٣"),
+        ("^\\p{Uppercase_Letter}$", "AÉЖ", "aéǅ"),
+        ("^[\\p{gc=Nd}.]$", "1٣.", "½a"),
+        ("^\\p{Alphabetic}$", "aéⅧ", "1"),
+        ("^\\p{Script=Cyrillic}$", "Жя", "aα"),
+        ("^\\P{sc=Han}$", "aあ", "中"),
     ] {
         // Some are written with an escape.
         let text = |c: char| json!(c.to_string()).to_string();
@@ -207,6 +215,23 @@ fn separators_of_unicode() {
             &yes.iter().map(String::as_str).collect::<Vec<_>>(),
             &no.iter().map(String::as_str).collect::<Vec<_>>(),
         );
+    }
+}
+
+#[test]
+fn names_in_any_script_fit_into_a_grammar() {
+    for (pattern, yes, no) in [
+        ("^\\p{L}+$", "Åse", "R2"),
+        ("^[\\p{L}\\p{M}' .-]{1,50}$", "Nguyễn O'Neil-Œ", "a_b"),
+        ("^\\p{Lu}\\p{Ll}*( \\p{Lu}\\p{Ll}*)*$", "Åse Ødegård", "Åse ødegård"),
+        ("^[\\p{L}\\p{N}_]([\\p{L}\\p{N}_.-]{0,14}[\\p{L}\\p{N}])?$", "用户_1", "用户-"),
+        ("^\\P{C}*$", "a b", "a\u{ad}"),
+        ("^[^\\p{P}\\p{S}]{2,30}$", "née", "a$"),
+    ] {
+        let grammar =
+            of(&json!({ "type": "object", "properties": { "name": { "type": "string", "pattern": pattern } } }));
+        let named = |name: &str| accepts(&grammar, json!({ "name": name }).to_string().as_bytes());
+        assert!(named(yes) && !named(no), "{pattern}");
     }
 }
 
