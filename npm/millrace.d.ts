@@ -55,7 +55,7 @@ export interface WasmRequest extends Omit<GenerateOptions, 'onProgress' | 'onTok
 /** A request with decoded pictures: those of the messages' parts, in their order. */
 export type ShownRequest = WasmRequest & { pictures?: WasmPicture[] };
 
-/** RGBA bytes, row by row. `low`: made smaller where it has more than 512 x 512 pixels. */
+/** RGBA bytes, row by row. `low`: made smaller where a side is longer than 512 pixels. */
 export interface WasmPicture {
   width: number;
   height: number;

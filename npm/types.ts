@@ -50,8 +50,8 @@ export type PictureSource =
   | VideoFrame;
 
 /**
- * A part of a message: text, or a picture, as OpenAI's clients give it by its address or as it is. With `detail: 'low'` the model is shown at most
- * 512 x 512 pixels of it.
+ * A part of a message: text, or a picture, as OpenAI's clients give it by its address or as it is. With `detail: 'low'` the picture is made
+ * smaller where a side is longer than 512 pixels; `auto`, `high` and `original` leave it as it is.
  */
 export type MessagePart =
   | { type: 'text'; text: string }

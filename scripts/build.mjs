@@ -31,11 +31,11 @@ const SOURCES = [
   ...['src', 'crates', 'shaders', 'npm', join('www', 'src')],
 ].map((path) => join(root, path));
 
-/** An error where the package in `out` was built of other sources than those that are there. */
-export function checkBuilt(out) {
+/** The folder of a package that has been built. Throws where it was built of other sources than those that are there. */
+export function built(name) {
+  const { out } = BUILDS[name];
   const stamp = join(out, '.stamp-sources');
-  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hashOf(SOURCES)) return;
-  const [name] = Object.entries(BUILDS).find(([, build]) => build.out === out) ?? ['release'];
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hashOf(SOURCES)) return out;
   const how = name === 'release' ? 'npm run build' : `npm run build -- --${name}`;
   throw new Error(`the package in ${relative(root, out)} is not of these sources: ${how}`);
 }

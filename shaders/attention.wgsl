@@ -80,7 +80,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 {% if fused %}
     let appends = APPENDS != 0u && end_key > pos;
     // Whether keys of earlier rows are among these.
-    let together = APPENDS == 2u && !apart() && max(first_key, state.pos) < min(end_key, pos);
+    let sees_earlier = APPENDS == 2u && !apart() && max(first_key, state.pos) < min(end_key, pos);
 {% endif %}
     let eights = {{ cache_type.eights }};   // of a row of the cache, whose width is E padded to EP
     let cap = arrayLength(&kc) / (SLOTS * G * {{ cache_type.row }});
@@ -177,9 +177,5 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     }
 
 {{ scores.total() }}
-{% if fused %}
-    // Factors of values have been read: the output's sums take their place.
-    if (V_NORM == 1u && together) { workgroupBarrier(); }
-{% endif %}
 {{ values_of.store() }}
 }

@@ -5,7 +5,7 @@ import type { CompiledGrammar, GenerateResult, Progress } from '../types.ts';
 /** A piece of a message's content: text, or a picture where the model reads pictures. */
 export type ContentPart =
   | { type: 'text'; text: string }
-  /** An address: `data:`, `blob:` or `https:`. `low`: the picture is made smaller where it has more than 512 x 512 pixels. */
+  /** An address: `data:`, `blob:` or `https:`. `low`: the picture is made smaller where a side is longer than 512 pixels. */
   | { type: 'image_url'; image_url: { url: string; detail?: 'auto' | 'low' | 'high' } };
 
 /** A message of a chat. */

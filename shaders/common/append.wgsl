@@ -1,7 +1,7 @@
 {# What decode attention does before it needs the cache: the four queries of a workgroup, normed, rotated and scaled, into q; and where it
    appends, the row's own key, normed and rotated too, and its value into the cache. #}
     let turned = rotated_at(row);
-    if (QK_NORM == 1u && together) { weigh_rows(row, kv_head, li); }
+    if (QK_NORM == 1u && sees_earlier) { weigh_rows(row, kv_head, li); }
     if (QK_NORM == 1u) {
         let source = select(head + part, H + (part - HEADS) * G + kv_head, part >= HEADS);
         weigh(row * QSTRIDE + source * E, part < heads || (part >= HEADS && part <= HEADS + V_NORM && APPENDS != 0u), li);

@@ -12,7 +12,7 @@
 {% endmacro %}
 {# Where there are keys of earlier rows of the step among these, they are made here: at most one a lane, as there are fewer than a round has keys. #}
 {% macro earlier() %}
-        if (together) {
+        if (sees_earlier) {
             let first = max(state.pos, tile) - tile;
             let made = tile + first + ((key - first) & 31u);
             if (made < pos && made - tile < count) {

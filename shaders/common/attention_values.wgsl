@@ -7,7 +7,7 @@
 {% endmacro %}
 {# Where there are values of earlier rows of the step among these, they are made here: at most one a lane. #}
 {% macro earlier() %}
-        if (together) {
+        if (sees_earlier) {
             let first = max(state.pos, tile) - tile;
             let made = tile + first + ((part - first) & {{ deals - 1 }}u);
             if (made < pos && made - tile < count) {

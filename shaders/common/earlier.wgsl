@@ -1,8 +1,8 @@
 // Keys and values of earlier rows of a step, which are of the same sequence: their own workgroups append them, so the cache need not hold them yet.
 // Where the elements of a key stay in qkv, not weighted in workgroup memory.
 const IN_QKV = 0xffffffffu;
-// Behind the squares of the row's own heads: [2][{{ few_rows }}], sums of squares of the rows' keys and values.
-const EARLIER = 1984u;
+// Where norms are: [2][{{ few_rows }}], sums of squares of the rows' keys and values. Scores may take all of `summands` before the last of them is read.
+var<workgroup> earlier_squares: array<f32, {{ 2 * few_rows }}>;
 
 fn earlier_head(row: u32, head: u32) -> u32 { return row * QSTRIDE + head * E; }
 
@@ -26,8 +26,8 @@ fn weigh_rows(rows: u32, kv_head: u32, li: u32) {
 {{ sum("keys", 32) }}
 {{ sum("values", 32) }}
     if (li % 32u == 0u) {
-        summands[EARLIER + part] = keys;
-        summands[EARLIER + {{ few_rows }}u + part] = values;
+        earlier_squares[part] = keys;
+        earlier_squares[{{ few_rows }}u + part] = values;
     }
 {% else %}
     summands[li] = keys;
@@ -36,13 +36,13 @@ fn weigh_rows(rows: u32, kv_head: u32, li: u32) {
     if (li < {{ 2 * few_rows }}u) {
         var squares = 0.0;
         for (var k = 0u; k < 32u; k++) { squares += summands[li * 32u + k]; }
-        summands[EARLIER + li] = squares;
+        earlier_squares[li] = squares;
     }
     workgroupBarrier();
 {% endif %}
 }
 
-fn earlier_factor(at: u32) -> f32 { return inverseSqrt(summands[EARLIER + at] / f32(E) + EPS); }
+fn earlier_factor(at: u32) -> f32 { return inverseSqrt(earlier_squares[at] / f32(E) + EPS); }
 
 // Elements 4i..4i+3 of the key of `row`, as they are appended; beyond E zeros.
 fn earlier_key4(row: u32, kv_head: u32, i: u32) -> vec4<f32> {

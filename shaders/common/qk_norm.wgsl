@@ -47,7 +47,7 @@ fn weigh(base: u32, there: bool, li: u32) {
 {{ sum("squares", 32) }}
     if (li % 32u == 0u) { summands[SQUARES + part] = squares; }
 {% else %}
-    if (part < HEADS + 2u) { summands[SQUARES + li] = squares; }
+    summands[SQUARES + li] = squares;
 {% endif %}
     workgroupBarrier();
 }

@@ -327,13 +327,16 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         ((2, 1, 200, 160, 127, 2.0), step(ALL, 8, Step::Rows)),
         ((2, 1, 512, 160, 130, 2.0), layer(90, 3.0, 3)),
     ];
-    // Rows that see those before them: the first end a split, and what is behind them begins the next; heads whose width is no
-    // multiple of a block, from position 0 on; larger splits; a window whose slots begin again.
-    let together = [
+    // Rows that see those before them: the first end a split, and what is behind them begins the next; heads whose
+    // width is no multiple of a block, from position 0 on; larger splits; windows whose slots begin again, also with
+    // normed values, and with the rows before in a split's second tile.
+    let of_one_sequence = [
         ((4, 2, 64, 256, 60, 2.0), step(ALL, 8, Step::Rows)),
         ((4, 1, 80, 192, 0, 2.0), step(ALL, 8, Step::Rows)),
         ((40, 40, 16, 900, 890, 2.0), step(ALL, 4, Step::Rows)),
         ((4, 1, 128, 310, 1090, 1.0), step(300, 8, Step::Rows)),
+        ((4, 2, 64, 112, 1000, 2.0), step(100, 8, Step::Rows)),
+        ((40, 40, 64, 340, 1090, 2.0), step(330, 8, Step::Rows)),
     ];
     let class = variant.axis("width");
     let fused = class != Some("e512");
@@ -343,7 +346,7 @@ pub fn decode(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     };
     let steps = special.into_iter().filter(|(_, layer)| layer.step != Step::Pass);
     let apart = steps.map(|(s, layer)| (s, Layer { apart: true, ..layer }));
-    let all = shapes.into_iter().map(|s| (s, PLAIN)).chain(special).chain(apart).chain(together);
+    let all = shapes.into_iter().map(|s| (s, PLAIN)).chain(special).chain(apart).chain(of_one_sequence);
     let shapes = all.filter(|(s, layer)| {
         class == Some(width_axis(s.2))
             && (variant.axis("tiles") == Some("many") || ((layer.rows == 1 || layer.step != Step::Pass) && one(s)))

@@ -207,7 +207,8 @@ impl InFlight {
             let whole = i > 0 || !has_logits;
             // The draft model's drafts take the place of those that are looked up.
             let looks_up = |stage| drafting.is_none() || stage != Stage::Draft;
-            let wanted = |step: &&Encoded| needs.wants(step) && (whole || step.stage.samples()) && looks_up(step.stage);
+            let wanted =
+                |step: &&Encoded| needs.wants(step.stage) && (whole || step.stage.samples()) && looks_up(step.stage);
             if let Some(drafting) = drafting {
                 drafting.record(&session.gpu, &mut compute);
             }

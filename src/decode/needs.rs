@@ -1,6 +1,5 @@
 //! A generation's needs of the decode steps' plans: the stages that run, and their compilation.
 
-use super::program::Encoded;
 use super::session::Session;
 use super::speculate::{ACCEPTED_ROW, Speculate};
 use super::turn::{Extras, LOGPROBS_ROW, Turn};
@@ -51,13 +50,8 @@ impl Needs {
         }
     }
 
-    /// Whether a step of a plan runs.
-    pub fn wants(self, step: &Encoded) -> bool {
-        self.has(step.stage)
-    }
-
     /// Whether a stage of a decode step runs. What settles is no part of a step, but of a chunk.
-    fn has(self, stage: Stage) -> bool {
+    pub fn wants(self, stage: Stage) -> bool {
         match stage {
             Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose => true,
             Stage::Constrain | Stage::Walk => self.grammar,

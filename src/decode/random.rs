@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn random_weights_of_every_type_are_a_few_hundredths() {
-        // As the kernel's, any bits will do.
+        // Xorshift: which bits they are makes no difference to their size.
         let mut state = 0x9e37_79b9_u32;
         let mut words = |n: usize, (keep, set): (u32, u32)| -> Vec<u32> {
             let mut next = || {

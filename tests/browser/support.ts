@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test as base, expect, type Page } from '@playwright/test';
-import { BUILDS, checkBuilt, chosenBuild } from '../../scripts/build.mjs';
+import { built, chosenBuild } from '../../scripts/build.mjs';
 import { root } from '../../scripts/lib/env.mjs';
 import { ISOLATED, serve } from '../../scripts/serve.mjs';
 import type * as Millrace from '../../npm/index.ts';
@@ -71,10 +71,8 @@ export const test = base.extend<
   site: [
     async ({ device }, use) => {
       const site: Site = { url: '', device, isolated: false, hits: [], routes: new Map() };
-      const { out } = BUILDS[chosenBuild('dev') as keyof typeof BUILDS];
-      checkBuilt(out);
       const server = await serve({
-        pkg: out,
+        pkg: built(chosenBuild('dev')),
         mounts: { '/data/': join(root, 'tests', 'data') },
         before(request: IncomingMessage, response: ServerResponse) {
           const path = new URL(request.url ?? '/', 'http://localhost').pathname;

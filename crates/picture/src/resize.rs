@@ -147,7 +147,7 @@ impl Picture {
     /// The picture with no side longer than `side` pixels, made smaller where one is.
     ///
     /// # Errors
-    /// A side of 0.
+    /// As [`resize`].
     pub fn within(self, side: u32) -> Result<Self> {
         let longest = self.width().max(self.height());
         if longest <= side {
