@@ -2,7 +2,8 @@
 // int8: {{ "two" if span != "n32" else "four" }} blocks of 32 a stage, each block decoded once, by one invocation{{ "; each of them is multiplied by a quarter of the invocations, whose sums are added last: few rows would else leave the GPU without workgroups" if span == "n32" }}.
 // Floats: half a block, turned so that an invocation reads four rows of one k at once.
 {% set wide = 8 if span == "n32" else 16 %}{# invocations that share rows #}
-{% set across = tile[0] // wide %}{# columns of an invocation #}
+{% set across = tile[0] // wide if act == "q8" else tile[0] * tile[1] // (workgroup * rows) %}{# columns of an invocation #}
+{% set sides = workgroup == tile[0] + tile[1] %}{# in floats: some invocations bring w, the others x #}
 {% set groups = workgroup // (wide * (tile[1] // rows)) if act == "q8" else 1 %}{# of invocations, each with blocks of its own #}
 {% set blocks = [groups, 2] | max %}{# of a stage #}
 {% set experts = experts | default(false) %}
@@ -59,7 +60,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% endblock %}
 {% set base = "base + " if experts else "" %}
 {% set tall = rows %}
-{% for i in range(tall) %}{% for g in range(across // 4 if act == "q8" else 2) %}
+{% for i in range(tall) %}{% for g in range(across // 4) %}
     var c{{ i }}_{{ g }} = vec4<f32>();
 {% endfor %}{% endfor %}
 {% if act == "q8" %}
@@ -158,30 +159,46 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         }
     }
 {% else %}
-    let tx = li % {{ tile[0] // 8 }}u;   // columns n0 + 4 tx + c, and {{ tile[0] // 2 }} more
-    let ty = li / {{ tile[0] // 8 }}u;   // rows t0 + 4 ty + i{{ ", and 32 more" if tall == 8 }}
+    let tx = li % {{ tile[0] // across }}u;   // columns n0 + 4 tx + c{{ ", and " ~ tile[0] // 2 ~ " more" if across == 8 }}
+    let ty = li / {{ tile[0] // across }}u;   // rows t0 + 4 ty + i{{ ", and 32 more" if tall == 8 }}
     let busy = t0 + ty * 4u < end;
-    // An invocation brings four k of four rows of w; the first {{ tile[1] }} also of four rows of x. Rows beyond the last repeat it and are not written.
+    // An invocation brings four k of four rows of w{{ " or of x" if sides else "; the first " ~ tile[1] ~ " also of four rows of x" }}. Rows beyond the last repeat it and are not written.
     let j = li % 4u;
+{% if sides %}
+    let of_x = li >= {{ tile[0] }}u;
+    let four = (li - select(0u, {{ tile[0] }}u, of_x)) / 4u;
+{% else %}
     let four = li / 4u;
+{% endif %}
+{% set if_w, if_x = ("if (!of_x) ", "if (of_x) ") if sides else ("", "if (four < " ~ tile[1] // 4 ~ "u) ") %}
 {% for r in range(4) %}
     let w_row{{ r }} = {{ base }}min(n0 + four * 4u + {{ r }}u, N - 1u) * KB;
     let x_at{{ r }} = x_row(min(t0 + four * 4u + {{ r }}u, end - 1u)) * KB * 8u;
-    var w{{ r }} = w4(w_row{{ r }}, j);
+    var w{{ r }} = vec4<f32>();
     var x{{ r }} = vec4<{{ act }}>();
 {% endfor %}
-    if (four < {{ tile[1] // 4 }}u) {
+{% macro bring(half) %}
+        {{ if_w }}{
 {% for r in range(4) %}
-        x{{ r }} = x[x_at{{ r }} + j];
+            w{{ r }} = w4(w_row{{ r }} + {{ half }} / 2u, ({{ half }} & 1u) * 4u + j);
 {% endfor %}
-    }
+        }
+        {{ if_x }}{
+{% for r in range(4) %}
+            x{{ r }} = x[x_at{{ r }} + {{ half }} * 4u + j];
+{% endfor %}
+        }
+{% endmacro %}
+{{ bring("0u") }}
     for (var half = 0u; half < KB * 2u; half++) {
         // What is replaced has been read.
         workgroupBarrier();
+        {{ if_w }}{
 {% for c in ["x", "y", "z", "w"] %}
-        wt[(j * 4u + {{ loop.index0 }}u) * WIDE + four] = vec4<{{ act }}>(vec4<f32>({% for r in range(4) %}w{{ r }}.{{ c }}{{ ", " if r < 3 }}{% endfor %}));
+            wt[(j * 4u + {{ loop.index0 }}u) * WIDE + four] = vec4<{{ act }}>(vec4<f32>({% for r in range(4) %}w{{ r }}.{{ c }}{{ ", " if r < 3 }}{% endfor %}));
 {% endfor %}
-        if (four < {{ tile[1] // 4 }}u) {
+        }
+        {{ if_x }}{
 {% for c in ["x", "y", "z", "w"] %}
             xt[(j * 4u + {{ loop.index0 }}u) * HIGH + four] = vec4<{{ act }}>({% for r in range(4) %}x{{ r }}.{{ c }}{{ ", " if r < 3 }}{% endfor %});
 {% endfor %}
@@ -189,14 +206,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         workgroupBarrier();
         // The next half comes from memory meanwhile; behind the last it comes again.
         let next = min(half + 1u, KB * 2u - 1u);
-{% for r in range(4) %}
-        w{{ r }} = w4(w_row{{ r }} + next / 2u, (next & 1u) * 4u + j);
-{% endfor %}
-        if (four < {{ tile[1] // 4 }}u) {
-{% for r in range(4) %}
-            x{{ r }} = x[x_at{{ r }} + next * 4u + j];
-{% endfor %}
-        }
+{{ bring("next") }}
         if (busy) {
             // Halves only lie in workgroup memory: products and sums are f32.
             for (var k = 0u; k < 16u; k++) {
@@ -205,8 +215,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
                 let a1 = vec4<f32>(xt[k * HIGH + 8u + ty]);
 {% endif %}
                 let b0 = vec4<f32>(wt[k * WIDE + tx]);
+{% if across == 8 %}
                 let b1 = vec4<f32>(wt[k * WIDE + {{ tile[0] // 8 }}u + tx]);
-{% for i in range(tall) %}{% for g in range(2) %}
+{% endif %}
+{% for i in range(tall) %}{% for g in range(across // 4) %}
                 c{{ i }}_{{ g }} += a{{ i // 4 }}.{{ ["x", "y", "z", "w"][i % 4] }} * b{{ g }};
 {% endfor %}{% endfor %}
             }
@@ -216,7 +228,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     {
         let t = t0 + ty * 4u + {{ i // 4 * 32 + i % 4 }}u;
         if (t < end) {
-{% for g in range(2) %}
+{% for g in range(across // 4) %}
             put(t, n0 + tx * 4u + {{ g * (tile[0] // 2) }}u, c{{ i }}_{{ g }});
 {% endfor %}
         }

@@ -21,6 +21,10 @@
 {% set memory = memory | default(reduce[:2] == "wg") %}{# without subgroups, what lanes have summed is left to row_sum #}
 {% set exchanges = exchanges | default(normed) %}{# sums or maxima of some lanes are wanted by all of them #}
 {% set through = "_memory" if reduce[:2] == "wg" else emulated | default("") %}
+{% import "common/weight_" ~ weight ~ ".wgsl" as type with context %}
+{# A lane's activations in f32, 128 bytes of a block, are far from its neighbour's: they go through workgroup memory. The tuner compares these
+   variants with those of eight lanes and less, which read them where they are. #}
+{% set sliced = act == "f32" and not normed and not experts and type.numbers and lanes > 8 %}
 {% include "common/state.wgsl" %}
 {% include "common/weight.wgsl" %}
 {% include "common/lanes.wgsl" %}

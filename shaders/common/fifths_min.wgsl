@@ -11,4 +11,5 @@ fn dot_w(w: W, xa: vec4<u32>, xb: vec4<u32>, xs: vec2<f32>) -> f32 {
 fn w_i8(b: u32, j: u32) -> u32 {
     return ((w_q(b)[j & 3u] >> (j & 4u)) & 0x0f0f0f0fu) | fifth(w_h(b), j);
 }
+{% set unsigned = "w_i8" %}
 {% include "common/numbers.wgsl" %}

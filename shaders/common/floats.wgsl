@@ -1,16 +1,24 @@
 // Numbers as f32, and products with activations in floats, of quantized types. Conversions of integers are slow on many GPUs: an integer below 2^23
 // whose bits are put into those of 2^23, whose last bit counts 1, makes the float 2^23 + integer, and what is left when that is subtracted is exact.
 {# Of a type: raw = "nibbles": a piece is 16 bytes as q4_0's, of numbers `zero` more than they are worth; "bytes": 16 signed bytes in order. Else pieces
-   are whole blocks, of numbers that w_i8 gives. #}
-{% set raw = raw | default("") %}{% set zero = zero | default(0) %}
+   are whole blocks, of numbers that w_i8 gives, or where `unsigned` names a function as w_i8, of unsigned bytes `zero` more than they are worth. #}
+{% set raw = raw | default("") %}{% set zero = zero | default(0) %}{% set unsigned = unsigned | default("") %}
 fn of_bits(v: vec4<u32>, zero: vec4<f32>) -> vec4<f32> { return bitcast<vec4<f32>>(v | vec4<u32>(0x4b000000u)) - zero; }
+const BYTES = vec4<f32>(1.0, 256.0, 1.0, 256.0);
+{% if unsigned %}
+// Four unsigned bytes less {{ zero }} each: of the first and third their values, of the others 256 times as much.
+fn bytes4(v: u32) -> vec4<f32> {
+    let b = v >> 16u;
+    return of_bits(vec4<u32>(v, v, b, b) & vec4<u32>(0xffu, 0xff00u, 0xffu, 0xff00u), vec4<f32>(0x1p23f) + {{ zero }}.0 * BYTES);
+}
+{% else %}
 // Four signed bytes: of the first and third their values, of the others 256 times as much.
 fn bytes4(v: u32) -> vec4<f32> {
     let a = v ^ 0x80808080u;
     let b = a >> 16u;
     return of_bits(vec4<u32>(a, a, b, b) & vec4<u32>(0xffu, 0xff00u, 0xffu, 0xff00u), vec4<f32>(0x1p23f) + 128.0 * BYTES);
 }
-const BYTES = vec4<f32>(1.0, 256.0, 1.0, 256.0);
+{% endif %}
 {% if act is defined and act == "f32" %}
 const UNITS: u32 = {{ units }}u;
 {% set fours = 8 // units %}
@@ -66,7 +74,7 @@ fn dot_piece(p: Piece, v: X) -> f32 {
 }
 {% else %}
 struct Piece { {% for j in range(8) %}q{{ j }}: u32, {% endfor %}s: {{ "vec4" if both else "vec3" }}<f32> }
-fn load_piece(i: u32) -> Piece { return Piece({% for j in range(8) %}w_i8(i, {{ j }}u), {% endfor %}w_scales(i)); }
+fn load_piece(i: u32) -> Piece { return Piece({% for j in range(8) %}{{ unsigned or "w_i8" }}(i, {{ j }}u), {% endfor %}w_scales(i)); }
 fn dot_piece(p: Piece, v: X) -> f32 {
 {% for half in range(2) %}
     var t{{ half }} = bytes4(p.q{{ half * 4 }}) * v.x{{ half * 4 }};
@@ -86,6 +94,6 @@ fn dot_piece(p: Piece, v: X) -> f32 {
 {% if own_w4 is not defined %}
 fn w4(b: u32, j: u32) -> vec4<f32> {
     let s = w_scales(b);
-    return bytes4(w_i8(b, j)) * (select(s.x, s.y, j >= 4u) / BYTES) - {{ "select(s.z, s.w, j >= 4u)" if has_min == "halves" else "s.z" }};
+    return bytes4({{ unsigned or "w_i8" }}(b, j)) * (select(s.x, s.y, j >= 4u) / BYTES) - {{ "select(s.z, s.w, j >= 4u)" if has_min == "halves" else "s.z" }};
 }
 {% endif %}

@@ -23,6 +23,7 @@ fn w_scales(b: u32) -> vec4<f32> { return of_tile(w_tile(b)); }
 fn w_i8(b: u32, j: u32) -> u32 {
     return (w_q(b)[j >> 2u] >> (2u * (j & 3u))) & 0x03030303u;
 }
+{% set unsigned = "w_i8" %}
 {% include "common/numbers.wgsl" %}
 {% if act is defined and act == "q8" %}
 struct W { q: vec2<u32>, s: vec4<f32> }

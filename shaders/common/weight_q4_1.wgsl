@@ -9,5 +9,6 @@ fn w_scales(b: u32) -> vec3<f32> {
 fn w_i8(b: u32, j: u32) -> u32 {
     return (wq[b][j & 3u] >> (j & 4u)) & 0x0f0f0f0fu;
 }
+{% set raw = "nibbles" %}
 {% include "common/numbers.wgsl" %}
 {% include "common/nibbles_min.wgsl" %}

@@ -10,9 +10,11 @@ fn w_scales(b: u32) -> vec3<f32> {
     let d = bitcast<f32>(ws[b].x);
     return vec3<f32>(d, d, 0.0);
 }
-fn w_i8(b: u32, j: u32) -> u32 {
-    return minus16(((wq[b][j & 3u] >> (j & 4u)) & 0x0f0f0f0fu) | fifth(ws[b].y, j));
+fn w_u8(b: u32, j: u32) -> u32 {
+    return ((wq[b][j & 3u] >> (j & 4u)) & 0x0f0f0f0fu) | fifth(ws[b].y, j);
 }
+fn w_i8(b: u32, j: u32) -> u32 { return minus16(w_u8(b, j)); }
+{% set unsigned = "w_u8" %}{% set zero = 16 %}
 {% include "common/numbers.wgsl" %}
 {% if act is defined and act == "q8" %}
 struct W { q: vec4<u32>, h: u32, d: f32 }

@@ -11,10 +11,12 @@ fn w_h(b: u32) -> vec2<u32> {
 fn minus32(v: u32) -> u32 {
     return ((v | 0x80808080u) - 0x20202020u) ^ 0x80808080u;
 }
-fn w_i8(b: u32, j: u32) -> u32 {
+fn w_u8(b: u32, j: u32) -> u32 {
     let high = (w_h(b)[j >> 2u] >> (2u * (j & 3u))) & 0x03030303u;
-    return minus32(((w_q(b)[j & 3u] >> (j & 4u)) & 0x0f0f0f0fu) | (high << 4u));
+    return ((w_q(b)[j & 3u] >> (j & 4u)) & 0x0f0f0f0fu) | (high << 4u);
 }
+fn w_i8(b: u32, j: u32) -> u32 { return minus32(w_u8(b, j)); }
+{% set unsigned = "w_u8" %}{% set zero = 32 %}
 {% include "common/numbers.wgsl" %}
 {% if act is defined and act == "q8" %}
 struct W { q: vec4<u32>, h: vec2<u32>, s: vec2<f32> }

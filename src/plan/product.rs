@@ -4,6 +4,7 @@
 use super::adapter::Input;
 use super::builder::{Operand, Operands};
 use super::{Act, Builder, Chosen, Extent, Grid, Lane, Mlp, Norm, Overrides, Pass, Room, Value};
+use crate::base::numbers::SLICE_BLOCKS;
 use crate::blocks::BLOCK;
 use crate::error::{Error, Result};
 use crate::kernels::Variant;
@@ -163,6 +164,9 @@ impl Builder<'_> {
             let grid = if kernel.starts_with("matmul") {
                 Grid::of(Extent::Fixed((part.rows as u32).div_ceil(tile[0])), Extent::Rows { per: tile[1] })
             } else {
+                // Lanes share what is in workgroup memory at a time.
+                let sliced = kernel == "matvec" && x.axis() == "f32" && part.kind.quantized();
+                let kb = if sliced { kb.min(SLICE_BLOCKS as usize) } else { kb };
                 let split = split(chosen.variant, kb, part.rows);
                 overrides.push(("SPLIT", f64::from(split)));
                 let (grid, each) = self.each_row(Grid::folded((part.rows as u32).div_ceil(tile[0] / split)), y_stride);

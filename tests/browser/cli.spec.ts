@@ -9,6 +9,7 @@ import { ALL, nameOf, regressions, tableOf } from '../../scripts/lib/bench_all.m
 import { commandLine } from '../../scripts/lib/cargo.mjs';
 import { childEnv } from '../../scripts/lib/env.mjs';
 import { vulkan } from '../../scripts/setup.mjs';
+import { content, Faulty } from './faulty.ts';
 import { expect, root, test } from './support.ts';
 
 interface Outcome {
@@ -513,6 +514,30 @@ test('model tells what a model is and whether it runs', async () => {
     code: 2,
     stderr: expect.stringMatching(/^error\[NOT_FOUND\]/),
   });
+});
+
+test('npm run model finds the file that a repository of a hub means', async () => {
+  const box = readFileSync(join(root, 'www', 'models', 'box.gguf'));
+  const entries = ['box-Q8_0.gguf', 'box-F16.gguf'].map((path) => ({ type: 'file', path, size: box.length }));
+  const hub = await Faulty.start();
+  const model = (...args: string[]): Promise<Outcome> =>
+    run(process.execPath, ['scripts/model.mjs', ...args], { HF_ENDPOINT: hub.url, HF_TOKEN: undefined });
+  try {
+    hub.put('/api/models/owner/box-GGUF/tree/main', content(JSON.stringify(entries)));
+    hub.put('/owner/box-GGUF/resolve/main/box-Q8_0.gguf', content(box));
+    for (const name of ['owner/box-GGUF', 'owner/box-GGUF:q8_0']) {
+      const found = await model(name, '--json');
+      expect(found, found.stderr).toMatchObject({ code: 0 });
+      expect(JSON.parse(found.stdout)).toMatchObject({ runs: true });
+    }
+    for (const [name, said] of [
+      ['owner/box-GGUF:Q2_K', /^error\[NOT_FOUND\]: .*no file of Q2_K.*box-Q8_0\.gguf/],
+      ['owner/nothing', /^error\[NOT_FOUND\]: .*no public repository owner\/nothing/],
+    ] as const)
+      expect(await model(name)).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(said) });
+  } finally {
+    await hub.close();
+  }
 });
 
 test('the native command line shows pictures: files, and those of messages', async () => {

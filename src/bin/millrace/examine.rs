@@ -14,7 +14,7 @@ use crate::cli::{print, read_bytes, show_download};
 
 #[derive(Args)]
 pub struct Examine {
-    /// builtin, a .gguf file, a folder with safetensors, a URL of either, or OWNER/REPO of Hugging Face's hub.
+    /// builtin, a .gguf file, a folder with safetensors, or a URL of either; `npm run model` also takes OWNER/REPO.
     #[arg(value_name = "MODEL")]
     source: String,
     /// A tokenizer.json for a .gguf file whose way of cutting texts is not known here, or is wrong.
@@ -30,7 +30,7 @@ impl Examine {
     pub async fn run(&self) -> Result<()> {
         let tokenizer = self.tokenizer.as_deref().map(read_bytes).transpose()?;
         let files =
-            native::open_parts(&ModelSpec::parse(&self.address())?, &|p| show_download(&p), &Cancel::new()).await?;
+            native::open_parts(&ModelSpec::parse(&self.source)?, &|p| show_download(&p), &Cancel::new()).await?;
         let found = examine(&files, tokenizer).await;
         if self.json {
             print(&format!("{}\n", serde_json::to_string(&found).map_err(|e| Error::internal(e.to_string()))?))?;
@@ -45,17 +45,5 @@ impl Examine {
             Some(part) => Err(Error::unsupported(format!("{}: {}", part.part, part.about))),
             None => Ok(()),
         }
-    }
-
-    /// Where the model is: two words that are no path here are a repository of the hub's.
-    fn address(&self) -> String {
-        let words: Vec<&str> = self.source.split('/').collect();
-        let is_name = |word: &&str| {
-            !word.is_empty()
-                && !word.starts_with('.')
-                && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-        };
-        let hub = words.len() == 2 && words.iter().all(is_name) && !std::path::Path::new(&self.source).exists();
-        if hub { format!("https://huggingface.co/{}", self.source) } else { self.source.clone() }
     }
 }
