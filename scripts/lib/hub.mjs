@@ -18,15 +18,14 @@ async function hub() {
 
 /**
  * The address of the model that a repository's name means (`OWNER/REPO`, `OWNER/REPO@REVISION:Q8_0`); of a path that is
- * there, and of anything else, itself. HF_ENDPOINT is another hub with the same interface, HF_TOKEN is sent to it.
+ * there, and of anything else, itself. HF_ENDPOINT is another hub with the same interface.
  */
 export async function addressOf(model) {
   if (existsSync(model)) return model;
   const { hubName, resolveHub } = await hub();
   if (hubName(model) === null) return model;
-  const { HF_ENDPOINT: endpoint, HF_TOKEN: token } = process.env;
   try {
-    return await resolveHub('model', model, { hub: endpoint || undefined, token: token || undefined }, async () => []);
+    return await resolveHub('model', model, { hub: process.env.HF_ENDPOINT || undefined }, async () => []);
   } catch (error) {
     throw typeof error?.code === 'string' ? new CodedError(error.code, error.message) : error;
   }

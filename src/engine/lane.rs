@@ -15,7 +15,8 @@ use crate::plan::{Extent, Grid, Lane, Overrides, Selector};
 const MARGIN: f64 = 0.9;
 /// Rows of a prompt for each token of an answer, as the weight of prefill against decode.
 const PROMPT: f64 = 4.0;
-/// Rows of activations in a measured prefill product, and most rows of weights that are measured.
+/// Rows of activations in a measured prefill product, enough workgroups for a large GPU, and most rows of weights that
+/// are measured.
 const ROWS: u32 = 256;
 const MOST_ROWS: usize = 4096;
 /// The shortest measurement that counts, ms.

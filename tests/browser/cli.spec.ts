@@ -521,7 +521,7 @@ test('npm run model finds the file that a repository of a hub means', async () =
   const entries = ['box-Q8_0.gguf', 'box-F16.gguf'].map((path) => ({ type: 'file', path, size: box.length }));
   const hub = await Faulty.start();
   const model = (...args: string[]): Promise<Outcome> =>
-    run(process.execPath, ['scripts/model.mjs', ...args], { HF_ENDPOINT: hub.url, HF_TOKEN: undefined });
+    run(process.execPath, ['scripts/model.mjs', ...args], { HF_ENDPOINT: hub.url });
   try {
     hub.put('/api/models/owner/box-GGUF/tree/main', content(JSON.stringify(entries)));
     hub.put('/owner/box-GGUF/resolve/main/box-Q8_0.gguf', content(box));

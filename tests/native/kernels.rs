@@ -73,10 +73,16 @@ fn tried(variants: &[&'static Variant]) -> [Vec<&'static Variant>; 2] {
     [all, Cover::Pairs.of(&rest)]
 }
 
-/// Whether where a variant adds up decides what else it may keep in workgroup memory: such run with all cases for each
-/// way of adding up, of the narrowest heads.
-fn adds_up_otherwise(v: &Variant) -> bool {
-    v.kernel == "attention" && v.axis("width") == Some("e64")
+/// Whether the number of lanes and their way of adding up decide what else a variant does: what attention may keep in
+/// workgroup memory, and where f32 products of one row read activations. Such variants run with all cases, of the
+/// narrowest heads and of two types of weights, whose blocks are one piece and two.
+fn wants_all_cases(v: &Variant) -> bool {
+    let sliced = v.axis("act") == Some("f32") && v.lanes > 8 && matches!(v.axis("weight"), Some("q4_0" | "q8_0"));
+    match v.kernel {
+        "attention" => v.axis("width") == Some("e64"),
+        "matvec" => sliced,
+        _ => false,
+    }
 }
 
 /// The variants that run natively with real subgroups, or with emulated ones.
@@ -127,8 +133,8 @@ fn kernels_for_larger_subgroups_agree_with_emulated_ones() {
     }
     let chosen = tried(&emulated).concat();
     let mut ran = Ran::default();
-    ran.run(&gpu, |v| chosen.contains(&v) && !adds_up_otherwise(v), Selection::One);
-    ran.run(&gpu, |v| chosen.contains(&v) && adds_up_otherwise(v), Selection::All);
+    ran.run(&gpu, |v| chosen.contains(&v) && !wants_all_cases(v), Selection::One);
+    ran.run(&gpu, |v| chosen.contains(&v) && wants_all_cases(v), Selection::All);
     ran.passed(&gpu);
     assert_eq!(ran.left_out, BTreeMap::new());
     assert_eq!(ran.variants, names(&chosen));
@@ -168,8 +174,8 @@ fn kernels_without_subgroups_agree_on_a_device_without_them() {
     // up without the feature.
     let chosen = tried(&kernels::all().iter().filter(|v| without(v)).collect::<Vec<_>>()).concat();
     let mut ran = Ran::default();
-    ran.run(&gpu, |v| chosen.contains(&v) && !adds_up_otherwise(v), Selection::One);
-    ran.run(&gpu, |v| chosen.contains(&v) && adds_up_otherwise(v), Selection::All);
+    ran.run(&gpu, |v| chosen.contains(&v) && !wants_all_cases(v), Selection::One);
+    ran.run(&gpu, |v| chosen.contains(&v) && wants_all_cases(v), Selection::All);
     ran.passed(&gpu);
     assert_eq!(ran.variants, names(&chosen));
 }
