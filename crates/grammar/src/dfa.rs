@@ -2,7 +2,7 @@
 //! intersected, complemented and compared exactly before anything becomes bytes.
 
 use crate::budget::Budget;
-use crate::chars::MAX_CHAR;
+use crate::chars::{CharSet, MAX_CHAR};
 use crate::error::Result;
 use crate::hash::Map;
 use crate::intern::Interned;
@@ -74,16 +74,36 @@ impl Dfa {
 
     /// Every string of `min` to `max` code points, up to any length where `max` is `None`.
     pub fn lengths(min: u32, max: Option<u32>, budget: &Budget) -> Result<Self> {
+        Self::repeated(&CharSet::any(), min, max, budget)
+    }
+
+    /// Every string of `min` to `max` code points of a set, up to any length where `max` is `None`.
+    pub fn repeated(set: &CharSet, min: u32, max: Option<u32>, budget: &Budget) -> Result<Self> {
         let last = max.unwrap_or(min) as usize;
         budget.check_states(last)?;
-        budget.spend(last + 1)?;
+        budget.spend((last + 1) * set.0.len())?;
         let mut dfa = Self { arcs: Vec::with_capacity(last + 1), tags: Vec::with_capacity(last + 1) };
         for n in 0..=last {
             let to = if n < last { Some(n + 1) } else { max.is_none().then_some(n) };
-            dfa.arcs.push(to.map(|to| Arc { lo: 0, hi: MAX_CHAR, to: to as u32 }).into_iter().collect());
+            let arcs = to.map(|to| set.0.iter().map(move |&(lo, hi)| Arc { lo, hi, to: to as u32 }));
+            dfa.arcs.push(arcs.into_iter().flatten().collect());
             dfa.tags.push(u32::from(n >= min as usize));
         }
         Ok(dfa)
+    }
+
+    /// What [`Dfa::repeated`] made it of, where it is such an automaton and minimised: the set, the least and the most.
+    pub fn as_repeated(&self) -> Option<(CharSet, u32, Option<u32>)> {
+        let set: Vec<(u32, u32)> = self.arcs[0].iter().map(|a| (a.lo, a.hi)).collect();
+        let last = self.arcs.len() - 1;
+        let leads = |arcs: &[Arc], to: usize| {
+            arcs.len() == set.len() && arcs.iter().zip(&set).all(|(a, &c)| (a.lo, a.hi) == c && a.to as usize == to)
+        };
+        let chain = (0..last).all(|n| leads(&self.arcs[n], n + 1));
+        let ends = self.arcs[last].is_empty();
+        let min = self.tags.iter().position(|&tag| tag != 0)?;
+        let right = chain && (ends || leads(&self.arcs[last], last)) && !self.tags[min..].contains(&0);
+        right.then(|| (CharSet(set), min as u32, ends.then_some(last as u32)))
     }
 
     /// The state behind a code point.

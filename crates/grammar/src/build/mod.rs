@@ -7,6 +7,7 @@ mod string;
 use std::rc::Rc;
 
 use crate::budget::Budget;
+use crate::chars::CharSet;
 use crate::decimal;
 use crate::dfa::Dfa;
 use crate::error::{Error, ErrorKind, Result};
@@ -24,6 +25,8 @@ pub(crate) enum Kind {
         counted: bool,
     },
     String(Rc<Dfa>),
+    /// Characters of a set, each of which is counted.
+    Class(Rc<CharSet>),
     Array(ArrayBody),
     Unique(UniqueBody),
     Object(ObjectBody),
@@ -32,7 +35,7 @@ pub(crate) enum Kind {
 impl Kind {
     fn bytes(&self) -> (u8, u8) {
         match self {
-            Self::AnyString { .. } | Self::String(_) => (b'"', b'"'),
+            Self::AnyString { .. } | Self::String(_) | Self::Class(_) => (b'"', b'"'),
             Self::Array(_) | Self::Unique(_) => (b'[', b']'),
             Self::Object(_) => (b'{', b'}'),
         }
@@ -101,6 +104,7 @@ impl<'s, 'a> Builder<'s, 'a> {
             let end = match self.kinds[id as usize].clone() {
                 Kind::AnyString { counted } => self.any_string(start, counted)?,
                 Kind::String(dfa) => self.string_body(start, &dfa)?,
+                Kind::Class(set) => self.class_body(start, &set)?,
                 Kind::Array(array) => self.array_body(start, &array)?,
                 Kind::Unique(array) => self.unique_body(start, &array)?,
                 Kind::Object(object) => self.object_body(start, &object)?,
@@ -164,6 +168,9 @@ impl<'s, 'a> Builder<'s, 'a> {
     /// The language of `kind` with between `min` and `max` counted by states instead of a counter.
     fn unroll(&mut self, kind: Kind, min: u32, max: u32) -> Result<Kind> {
         let max = (max != UNBOUNDED).then_some(max);
+        if let Kind::Class(set) = kind {
+            return Ok(Kind::String(Rc::new(Dfa::repeated(&set, min, max, &self.budget)?)));
+        }
         if max.unwrap_or(min) > 1000 {
             return Err(Error::new(
                 ErrorKind::TooLarge,
@@ -174,7 +181,7 @@ impl<'s, 'a> Builder<'s, 'a> {
             Kind::AnyString { .. } => Kind::String(Rc::new(Dfa::lengths(min, max, &self.budget)?)),
             Kind::Array(array) => Kind::Array(array.unrolled(min, max)),
             Kind::Object(object) => Kind::Object(object.unrolled(min, max)),
-            kind @ (Kind::String(_) | Kind::Unique(_)) => kind,
+            kind @ (Kind::String(_) | Kind::Class(_) | Kind::Unique(_)) => kind,
         })
     }
 

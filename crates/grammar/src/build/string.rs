@@ -1,11 +1,16 @@
 //! Strings: any characters with a counter, or an automaton of their characters, each written as JSON writes it.
 
+use std::rc::Rc;
+
 use super::{Builder, Kind};
-use crate::chars::{MAX_CHAR, PLAIN, short_escape, utf8};
+use crate::chars::{CharSet, MAX_CHAR, PLAIN, short_escape, utf8};
 use crate::dfa::Dfa;
 use crate::error::Result;
 use crate::nfa::{Effect, StateId, UNBOUNDED};
 use crate::schema::Flat;
+
+/// Arcs from which on a repeated set of characters has a counter in place of a state for each number of them.
+const COUNTED_ARCS: usize = 512;
 
 /// At most five ranges of bytes in one number.
 fn tail_name(bytes: &[(u8, u8)]) -> u128 {
@@ -16,7 +21,15 @@ impl Builder<'_, '_> {
     pub(super) fn string(&mut self, from: StateId, flat: &Flat, end: StateId) -> Result<()> {
         let dfa = if flat.langs.is_empty() { None } else { Some(self.schemas.string(flat)?) };
         match dfa {
-            Some(dfa) if !dfa.is_any() => self.call(from, Kind::String(dfa), (0, UNBOUNDED), end),
+            Some(dfa) if !dfa.is_any() => {
+                let large = dfa.arcs.iter().map(Vec::len).sum::<usize>() >= COUNTED_ARCS;
+                match dfa.as_repeated().filter(|repeated| large && (repeated.1, repeated.2) != (0, None)) {
+                    Some((set, min, max)) => {
+                        self.call(from, Kind::Class(Rc::new(set)), (min, max.unwrap_or(UNBOUNDED)), end)
+                    }
+                    None => self.call(from, Kind::String(dfa), (0, UNBOUNDED), end),
+                }
+            }
             _ => {
                 let (min, max) = (flat.min_length, flat.max_length);
                 if max.is_some_and(|max| max < min) {
@@ -106,20 +119,21 @@ impl Builder<'_, '_> {
     }
 
     /// Code points as they stand in a JSON string: as they are where JSON allows it, else escaped.
-    fn json_chars(&mut self, from: StateId, lo: u32, hi: u32, to: StateId) -> Result<()> {
+    /// `effect` is that of a character's first byte.
+    fn json_chars(&mut self, from: StateId, lo: u32, hi: u32, effect: Effect, to: StateId) -> Result<()> {
         for (first, last) in PLAIN {
             let (a, b) = (lo.max(first), hi.min(last));
             if a <= b {
-                self.chars(from, a, b, Effect::None, to)?;
+                self.chars(from, a, b, effect, to)?;
             }
         }
         for c in [b'"', b'\\'].into_iter().filter(|&c| (lo..=hi).contains(&u32::from(c))) {
             let at = self.tail(&[(c, c)], to)?;
-            self.nfa.edge(from, b'\\', b'\\', Effect::None, at);
+            self.nfa.edge(from, b'\\', b'\\', effect, at);
         }
         if lo == 0 && hi >= 0x1f {
             let at = self.controls(to)?;
-            self.nfa.edge(from, b'\\', b'\\', Effect::None, at);
+            self.nfa.edge(from, b'\\', b'\\', effect, at);
             return Ok(());
         }
         for c in lo..=hi.min(0x1f) {
@@ -127,11 +141,11 @@ impl Builder<'_, '_> {
             for last in [digit, digit.to_ascii_uppercase()] {
                 let bytes = [b'u', b'0', b'0', b'0' + (c >> 4) as u8, last].map(|b| (b, b));
                 let at = self.tail(&bytes, to)?;
-                self.nfa.edge(from, b'\\', b'\\', Effect::None, at);
+                self.nfa.edge(from, b'\\', b'\\', effect, at);
             }
             if let Some(letter) = short_escape(c) {
                 let at = self.tail(&[(letter, letter)], to)?;
-                self.nfa.edge(from, b'\\', b'\\', Effect::None, at);
+                self.nfa.edge(from, b'\\', b'\\', effect, at);
             }
         }
         Ok(())
@@ -170,7 +184,7 @@ impl Builder<'_, '_> {
             for arc in arcs {
                 let to = states[arc.to as usize];
                 if json {
-                    self.json_chars(states[i], arc.lo, arc.hi.min(MAX_CHAR), to)?;
+                    self.json_chars(states[i], arc.lo, arc.hi.min(MAX_CHAR), Effect::None, to)?;
                 } else {
                     self.chars(states[i], arc.lo, arc.hi.min(MAX_CHAR), Effect::None, to)?;
                 }
@@ -180,6 +194,16 @@ impl Builder<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Any number of characters of a set. A character is counted with its first byte.
+    pub(super) fn class_body(&mut self, start: StateId, set: &CharSet) -> Result<StateId> {
+        let at = self.nfa.state()?;
+        self.nfa.jump(start, at);
+        for &(lo, hi) in &set.0 {
+            self.json_chars(at, lo, hi, Effect::Count, at)?;
+        }
+        Ok(at)
     }
 
     pub(super) fn string_body(&mut self, start: StateId, dfa: &Dfa) -> Result<StateId> {

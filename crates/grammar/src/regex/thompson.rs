@@ -24,6 +24,9 @@ pub(crate) enum Anchors {
 }
 
 pub(crate) fn compile(ast: &Ast, anchors: Anchors, budget: &Budget) -> Result<Dfa> {
+    if let Some((set, min, max)) = repeated(ast, anchors) {
+        return Dfa::repeated(set, min, max, budget);
+    }
     let branches = branches(ast);
     if has(ast, &|ast| matches!(ast, Ast::Boundary(_))) && has_look(ast) {
         return Err(Error::new(ErrorKind::Unsupported, "a word boundary beside a lookaround"));
@@ -34,6 +37,24 @@ pub(crate) fn compile(ast: &Ast, anchors: Anchors, budget: &Budget) -> Result<Df
     // Lookaround where a branch begins or ends is another condition on the whole text.
     let parts = branches.into_iter().map(|branch| conditions(branch, anchors, budget)).collect::<Result<Vec<_>>>()?;
     Dfa::union(&parts.iter().collect::<Vec<_>>(), budget)
+}
+
+/// The set, the least and the most of a set's repetition that is the whole text: `^[…]{2,50}$`. It may be of many
+/// ranges and long, and is an automaton as it stands.
+fn repeated(ast: &Ast, anchors: Anchors) -> Option<(&CharSet, u32, Option<u32>)> {
+    let Ast::Concat(list) = ast else { return None };
+    let repeat = match &list[..] {
+        [Ast::Start, repeat, Ast::End] if matches!(anchors, Anchors::Anywhere | Anchors::Whole) => repeat,
+        [repeat] if anchors == Anchors::Whole => repeat,
+        _ => return None,
+    };
+    match repeat {
+        Ast::Repeat { of, min, max } if max.is_none_or(|max| max >= *min) => match &**of {
+            Ast::Set(set) if !set.0.is_empty() => Some((set, *min, *max)),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// The outermost alternatives.

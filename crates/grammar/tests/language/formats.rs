@@ -235,6 +235,42 @@ fn names_in_any_script_fit_into_a_grammar() {
     }
 }
 
+#[test]
+fn characters_of_a_class_are_counted() {
+    let letters =
+        |n: usize| "aé中😀".chars().cycle().take(n).map(|c| if c == '😀' { 'Ж' } else { c }).collect::<String>();
+    let quoted = |n: usize| "\"\\é\n".chars().cycle().take(n).collect::<String>();
+    for (schema, text, bounds) in [
+        (json!({ "pattern": "^\\p{L}{2,1000}$" }), &letters as &dyn Fn(usize) -> String, (2, Some(1000))),
+        (json!({ "pattern": "^\\p{L}+$", "maxLength": 300 }), &letters, (1, Some(300))),
+        (json!({ "pattern": "^\\p{L}+$", "minLength": 3 }), &letters, (3, None)),
+        (json!({ "pattern": "^[\"\\\\\\p{L}\\x00-\\x1f]{4,90}$" }), &quoted, (4, Some(90))),
+        (json!({ "pattern": "^[\"\\\\\\p{L}\\x00-\\x1f]{7}$" }), &quoted, (7, Some(7))),
+        (json!({ "pattern": "^[a-zA-Zé中Ж0-9_-]{1,128}$" }), &letters, (1, Some(128))),
+    ] {
+        let (grammar, report) = made(&Grammar::json_schema_value(schema.clone())).unwrap();
+        let taken = |n: usize| accepts(&grammar, serde_json::to_string(&text(n)).unwrap().as_bytes());
+        // What has a counter needs no state for a number of characters.
+        assert!(report.states < 900 && report.bytes < 1 << 20, "{schema}: {} {}", report.states, report.bytes);
+        let (least, most) = bounds;
+        assert!(taken(least) && !taken(least - 1), "{schema}");
+        assert!(most.map_or_else(|| taken(2000), |most| taken(most) && !taken(most + 1)), "{schema}");
+        assert!(!accepts(&grammar, json!(format!("{}+", text(least))).to_string().as_bytes()), "{schema}");
+    }
+    // Of alternatives that are counted differently, beside others.
+    let either = of(
+        &json!({ "type": ["string", "null"], "anyOf": [{ "pattern": "^\\p{Lu}{2,5}$" }, { "pattern": "^\\p{L}{4,9}$" },
+        { "enum": ["", "x-1", null] }, { "pattern": "^[0-9]*$", "type": "string" }] }),
+    );
+    for (text, right) in
+        [("ÅB", true), ("Åb", false), ("ÅBCDEF", true), ("åbc", false), ("åbcdefghi", true), ("åbcdefghij", false)]
+            .into_iter()
+            .chain([("", true), ("x-1", true), ("1234567890", true), ("ÅB1", false)])
+    {
+        assert_eq!(accepts(&either, json!(text).to_string().as_bytes()), right, "{text}");
+    }
+}
+
 /// Every text of up to five of these characters.
 fn short_texts(alphabet: &[char]) -> Vec<String> {
     let mut all = vec![String::new()];

@@ -18,6 +18,7 @@ pub fn all() -> Vec<Value> {
         json!({ "type": "string", "format": "duration" }),
         json!({ "type": "string", "format": "hostname", "maxLength": 20 }),
         json!({ "type": "string", "pattern": "^(?!foo)[a-z]+$", "minLength": 2 }),
+        json!({ "type": "string", "pattern": "^[A-Za-z0-9é-ü\\u4e00-\\u9fff\"\\\\\\x00-\\x1f]{2,90}$" }),
         json!({ "type": "string", "pattern": "[[\\]\"\\\\é-ü\\u4e00-\\u9fff]{2,}" }),
         json!({ "type": "number", "minimum": -1.5, "exclusiveMaximum": 12.25 }),
         json!({ "type": "integer", "minimum": -3, "maximum": 1200 }),
