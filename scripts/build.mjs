@@ -2,11 +2,23 @@
 //   npm run build                    optimised, into pkg/: what users download
 //   npm run build -- --quick         quick to compile, into .cache/pkg-quick/: what `npm start` and `npm run dev` serve
 //   npm run build -- --dev           with debug assertions, into .cache/pkg-dev/: what the tests use
-import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { alone } from './lib/cargo.mjs';
-import { hashOf, isMain, main, once, root, run, say, targetDir } from './lib/env.mjs';
+import { ask, cache, hashOf, isMain, main, once, root, run, say, targetDir } from './lib/env.mjs';
 import { nameBySimilarity } from './lib/similar.mjs';
 import { setupBuild, WASM } from './setup.mjs';
 
@@ -27,9 +39,13 @@ export function chosenBuild(preferred) {
 
 /** What a package and the pages' scripts are made of. */
 const SOURCES = [
-  ...['Cargo.toml', 'Cargo.lock', 'build.rs', 'options.toml', 'package-lock.json'],
+  ...['Cargo.toml', 'Cargo.lock', 'build.rs', 'build', 'options.toml', 'package-lock.json'],
   ...['src', 'crates', 'shaders', 'npm', join('www', 'src')],
 ].map((path) => join(root, path));
+
+/** What the modules of crates/ are compiled from, and the engine. */
+const CRATES = ['Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml', 'crates'].map((path) => join(root, path));
+const ENGINE = [...CRATES, ...['build.rs', 'build', 'options.toml', 'src', 'shaders'].map((path) => join(root, path))];
 
 /** The folder of a package that has been built. Throws where it was built of other sources than those that are there. */
 export function built(name) {
@@ -104,11 +120,40 @@ async function cpu(name, features, out, env) {
   if (shared.length > 0) selected.push('--features', 'threads');
   const flags = ['-C', `target-feature=${features}`, ...shared];
   const args = ['rustc', '--quiet', '--locked', ...selected, ...shortPaths(), '--', ...flags];
+  // Quiet: each time rustc says that `atomics` is not stable.
+  await compile({ cargo, args, env, quiet: true }, 'cpu', 'millrace_cpu', CRATES, join(out, `${name}.wasm`));
+}
+
+/** How many modules of a name are kept for other clones. */
+const KEPT = 6;
+
+/**
+ * Runs Cargo and copies the module to `to`. Where the same has been compiled on this machine before, in any clone, the copy that was kept is taken.
+ */
+async function compile({ cargo, args, env, quiet = false }, profile, name, sources, to) {
+  const version = await ask(env.RUSTC ?? 'rustc', ['-vV'], { env });
+  const flags = Object.entries(process.env).filter(([name]) =>
+    /^(CARGO_PROFILE_|CARGO_ENCODED_|RUSTFLAGS$)/.test(name),
+  );
+  const key = hashOf([...sources, `=${JSON.stringify([version, args, env, flags.sort()])}`]);
+  const folder = join(cache, 'modules', `${name}-${profile}`);
+  const kept = join(folder, `${key}.wasm`);
+  if (existsSync(kept)) {
+    copyFileSync(kept, to);
+    utimesSync(kept, new Date(), new Date());
+    return;
+  }
   await alone(async () => {
-    // Quiet: each time rustc says that `atomics` is not stable.
-    await run(cargo, args, { env, quiet: true });
-    copyFileSync(join(targetDir, WASM, 'cpu', 'millrace_cpu.wasm'), join(out, `${name}.wasm`));
-  }, 'cpu');
+    await run(cargo, args, { env, quiet });
+    copyFileSync(join(targetDir, WASM, profile, `${name}.wasm`), to);
+  }, profile);
+  mkdirSync(folder, { recursive: true });
+  const whole = `${kept}.${process.pid}`;
+  copyFileSync(to, whole);
+  renameSync(whole, kept);
+  const age = (file) => statSync(join(folder, file)).mtimeMs;
+  const oldest = readdirSync(folder).sort((a, b) => age(b) - age(a));
+  for (const file of oldest.slice(KEPT)) rmSync(join(folder, file), { force: true });
 }
 
 /**
@@ -131,10 +176,7 @@ async function wasm(name, selected, profile, out, env, bind) {
   ];
   const module = join(root, '.cache', 'modules', profile, `${name}.wasm`);
   mkdirSync(dirname(module), { recursive: true });
-  await alone(async () => {
-    await run(cargo, args, { env });
-    copyFileSync(join(targetDir, WASM, profile, `${name}.wasm`), module);
-  }, profile);
+  await compile({ cargo, args, env }, profile, name, name === 'millrace' ? ENGINE : CRATES, module);
   const tool = await bind;
   const hash = hashOf([
     module,

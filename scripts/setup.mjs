@@ -4,7 +4,7 @@
 import { existsSync, lstatSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { findBrowser, findDriver, writeWebdriver } from './lib/browser.mjs';
+import { findBrowser, findDriver, findShell, writeWebdriver } from './lib/browser.mjs';
 import { findFirefox } from './lib/firefox.mjs';
 import { locked as lockedFolder } from './lib/lock.mjs';
 import { ask, cache, Failure, filesUnder, hashOf, isMain, main, once, root, run, say, tools } from './lib/env.mjs';
@@ -30,7 +30,9 @@ export async function setupBuild() {
 export async function setupTest() {
   const { env, bind } = await setupBuild();
   await bind;
-  return { wasm: env, browser: await setupBrowser(), native: await vulkan() };
+  const browser = await setupBrowser();
+  await setupShell(browser);
+  return { wasm: env, browser, native: await vulkan() };
 }
 
 /** What tests of the crate's own need to run in a browser: its driver, and wasm-bindgen's test runner. Returns the driver's path. */
@@ -52,6 +54,18 @@ export async function setupBrowser() {
       'no browser: install Chrome or Chromium, or run `npx playwright install chromium`, or set MILLRACE_BROWSER to one',
     );
   return now;
+}
+
+/**
+ * Chromium's headless shell, in which most tests run: on Debian its package, with the browser's own, of which it has to have the version. Without one
+ * all tests run in the browser.
+ */
+async function setupShell(browser) {
+  if (findShell() || process.env.MILLRACE_BROWSER) return;
+  const packages = ['chromium', 'chromium-headless-shell'];
+  if (browser === '/usr/bin/chromium' && (await isDebian()))
+    await apt("the browser's headless shell", packages).catch(({ message }) => say(message));
+  if (!findShell()) say("Chromium has no headless shell here: tests take longer in the browser's own window");
 }
 
 /** A Firefox to drive: one that is installed, or on Debian its package. Returns its path. */

@@ -23,7 +23,7 @@ const ALL_PAGES = [...new Set([...Object.values(PAGES).flat(), ...specs('known')
 /** Tests of the package's interface, on any device. */
 const API = specs(
   'adapters ai_sdk answer_end api configure cpu device_lost documents download embed errors generation grammar hostile hub kill ' +
-    'openai options own_worker plan queue recovery run shards storage storage_page supported tokenizer tools www',
+    'openai options own_worker plan queue recovery refusals run shards storage storage_page supported tokenizer tools www',
 );
 
 const RUST = { format: ALL, clippy: ALL, native: ALL, browser: ALL };

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** The repository's root. */
@@ -104,7 +104,7 @@ export function hashOf(inputs) {
   const hash = createHash('sha256');
   for (const input of inputs) {
     if (input.startsWith('=')) hash.update(`${input}\0`);
-    else for (const file of filesUnder(input)) hash.update(`${file}\0`).update(readFileSync(file));
+    else for (const file of filesUnder(input)) hash.update(`${relative(root, file)}\0`).update(readFileSync(file));
   }
   return hash.digest('hex');
 }

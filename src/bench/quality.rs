@@ -87,10 +87,11 @@ pub async fn quality(
     while divergences.len() < positions as usize {
         cancel.check()?;
         progress(Progress::new(Phase::Read, divergences.len() as u64, u64::from(positions)));
-        let text = text(&mut exact, texts, info.context, cancel).await?;
+        let left = positions as usize - divergences.len();
+        let text = text(&mut exact, texts, (info.context, left), cancel).await?;
         texts += 1;
         let (a, b) = (logits(&mut exact, &text, cancel).await?, logits(&mut other, &text, cancel).await?);
-        for (a, b) in a.iter().zip(&b).take(positions as usize - divergences.len()) {
+        for (a, b) in a.iter().zip(&b).take(left) {
             divergences.push(divergence(a, b));
             same += usize::from(likeliest(a) == likeliest(b));
         }
@@ -113,8 +114,8 @@ pub async fn quality(
     })
 }
 
-/// A text that the model itself finds likely.
-async fn text(engine: &mut Engine, number: usize, context: u32, cancel: &Cancel) -> Result<Vec<u32>> {
+/// A text that the model itself finds likely, of `most` tokens at most.
+async fn text(engine: &mut Engine, number: usize, (context, most): (u32, usize), cancel: &Cancel) -> Result<Vec<u32>> {
     let question = json!([{ "role": "user", "content": QUESTIONS[number % QUESTIONS.len()] }]);
     let vocab = engine.info().model.vocab;
     let beginning = match engine.prompt_tokens(&Request::new(Prompt::Messages(question))) {
@@ -124,14 +125,16 @@ async fn text(engine: &mut Engine, number: usize, context: u32, cancel: &Cancel)
     };
     let room = context - beginning.len() as u32 - 1;
     let request = Request {
-        max_tokens: Some(CONTINUED.min(room).max(1)),
+        max_tokens: Some(CONTINUED.min(room).min(most.saturating_sub(beginning.len()) as u32).max(1)),
         temperature: 1.0,
         seed: Some(number as u64),
         ignore_eos: true,
         ..Request::new(Prompt::Tokens(beginning.clone()))
     };
     let more = engine.generate(&request, &mut |_| {}, cancel).await?.tokens;
-    Ok([beginning, more].concat())
+    let mut text = [beginning, more].concat();
+    text.truncate(most);
+    Ok(text)
 }
 
 /// The logits at every position of a text, from the decode step.

@@ -23,7 +23,7 @@ test('measures a tiny shape at once, is cancelled, runs again from its form and 
     await route.fulfill({ status: 204 });
   });
   await page.goto(
-    `${site.url}/bench.html?shape=tiny&quant=q4_k_m&prompt=8&gen=6&runs=2&chunk=1&profile=1&report=/report`,
+    `${site.url}/bench.html?shape=tiny&quant=q4_k_m&prompt=8&gen=6&runs=2&lane=exact&chunk=1&profile=1&report=/report`,
   );
   await page.getByRole('button', { name: 'Cancel' }).click();
   await expect(status(page)).toHaveText('Cancelled');
@@ -33,7 +33,7 @@ test('measures a tiny shape at once, is cancelled, runs again from its form and 
   await expect(page.locator('#what')).toHaveValue('shape=tiny');
   await page.getByLabel('Generate, tokens').fill('5');
   await expect(page).toHaveURL(
-    /shape=tiny&quant=q4_k_m&prompt=8&gen=5&runs=2&lane=auto&chunk=1&profile=1&report=\/report$/,
+    /shape=tiny&quant=q4_k_m&prompt=8&gen=5&runs=2&lane=exact&chunk=1&profile=1&report=\/report$/,
   );
   const seen: string[] = [];
   await page.exposeFunction('saw', (text: string) => void (seen.at(-1) === text || seen.push(text)));
@@ -43,7 +43,7 @@ test('measures a tiny shape at once, is cancelled, runs again from its form and 
     ).observe(document.querySelector('#status')!, { childList: true }),
   );
   await page.getByRole('button', { name: 'Run', exact: true }).click();
-  await expect(status(page)).toHaveText(/tiny q4_k_m, fast: [\d.,]+ tokens a second/, { timeout: 280_000 });
+  await expect(status(page)).toHaveText(/tiny q4_k_m, exact: [\d.,]+ tokens a second/, { timeout: 280_000 });
   for (const text of [
     'Compiling kernels',
     'Warming up: run 1',
@@ -56,7 +56,7 @@ test('measures a tiny shape at once, is cancelled, runs again from its form and 
   // The report is sent once the figures are shown.
   await expect.poll(() => sent.length).toBe(2);
   expect(sent[0]).toMatchObject({ error: { code: 'ABORTED' } });
-  expect(sent[1]).toMatchObject({ shape: 'tiny', quant: 'q4_k_m', lane: 'fast', prompt: 8, gen: 5 });
+  expect(sent[1]).toMatchObject({ shape: 'tiny', quant: 'q4_k_m', lane: 'exact', prompt: 8, gen: 5 });
   const { runs } = sent[1] as BenchReport;
   expect(runs).toHaveLength(2);
   // One token a readback: each but the first has a time.

@@ -1,6 +1,6 @@
 // Settings of a whole page: where the package's files lie, and the logger.
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { serve } from '../../scripts/serve.mjs';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
 import { expect, openBlank, test, TINY } from './support.ts';
@@ -81,7 +81,8 @@ test('the wasm and the Worker are taken from where they are said to lie, another
       const path = new URL(request.url ?? '/', 'http://localhost').pathname;
       asked.push(path);
       const type = path.endsWith('.wasm') ? 'application/wasm' : 'text/javascript';
-      const name = path.endsWith('.wasm') ? 'millrace_bg.wasm' : 'worker.js';
+      // The engine's module has any name; that of the CPU lies beside it.
+      const name = path.includes('_cpu') ? basename(path) : path.endsWith('.wasm') ? 'millrace_bg.wasm' : 'worker.js';
       response.writeHead(200, { 'Content-Type': type, 'Access-Control-Allow-Origin': '*' }).end(file(name));
       return true;
     },

@@ -1,7 +1,9 @@
-// Recovery from device loss with the conversation: after destroy() and after a crash of the browser's GPU process.
+// Recovery from device loss with the conversation: after destroy(), while a model is loaded, and after a crash of the
+// browser's GPU process. A GPU without memory.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BUILDS, chosenBuild } from '../../scripts/build.mjs';
+import { before } from './downloads.ts';
 import { expect, openBlank, test, TINY, type Page, type Site, onlyLong } from './support.ts';
 
 /**
@@ -49,7 +51,7 @@ async function open(page: Page, site: Site, options: { chunk?: number } = {}): P
       const channel = new BroadcastChannel('device');
       globalThis.ask = (what) => channel.postMessage(what);
       globalThis.heard = [];
-      globalThis.engine = await Engine.load({ model, tune: false, ...options });
+      globalThis.engine = await Engine.load({ model, tune: false, lane: 'exact', ...options });
       engine.addEventListener('devicelost', ({ detail }) => heard.push(`lost ${detail.reason} ${detail.recovering}`));
       engine.addEventListener('devicerestored', ({ detail }) =>
         heard.push(detail.ms > 0 ? 'restored' : 'restored in no time'),
@@ -80,11 +82,11 @@ async function generate({ prompt, after, maxTokens }: { prompt: number[]; after:
 
 test('a device destroyed in the middle of an answer: the same text, and events', async ({ page, site }) => {
   await open(page, site, { chunk: 4 });
-  const undisturbed = await page.evaluate(generate, { prompt: PROMPT, after: 0, maxTokens: 120 });
+  const undisturbed = await page.evaluate(generate, { prompt: PROMPT, after: 0, maxTokens: 48 });
   expect(undisturbed).toMatchObject({ recoveries: 0, text: undisturbed.whole });
   expect(await page.evaluate(() => heard)).toEqual([]);
   await page.evaluate(() => ask('slow'));
-  const result = await page.evaluate(generate, { prompt: PROMPT, after: 5, maxTokens: 120 });
+  const result = await page.evaluate(generate, { prompt: PROMPT, after: 5, maxTokens: 48 });
   expect(result).toEqual({ ...undisturbed, recoveries: 1, cached_tokens: PROMPT.length - 1 });
   expect(await page.evaluate(() => heard)).toEqual(['lost destroyed true', 'restored']);
   // Within a minute of that one the next is an error that says what to do, in the middle of an answer and afterwards.
@@ -182,7 +184,7 @@ test("a crash of the browser's GPU process: the same text, in the middle of an a
   try {
     const page = await browser.newPage();
     await open(page, site, { chunk: 4 });
-    const undisturbed = await page.evaluate(generate, { prompt: PROMPT, after: 0, maxTokens: 200 });
+    const undisturbed = await page.evaluate(generate, { prompt: PROMPT, after: 0, maxTokens: 80 });
     const crash = await browser.newBrowserCDPSession();
     await page.exposeFunction('crash', () => {
       // The command is not answered: the process that would has crashed.
@@ -191,10 +193,62 @@ test("a crash of the browser's GPU process: the same text, in the middle of an a
     await page.evaluate(() => {
       globalThis.ask = () => void (globalThis as unknown as { crash: () => Promise<void> }).crash();
     });
-    const result = await page.evaluate(generate, { prompt: PROMPT, after: 5, maxTokens: 200 });
+    const result = await page.evaluate(generate, { prompt: PROMPT, after: 5, maxTokens: 80 });
     expect(result).toEqual({ ...undisturbed, recoveries: 1, cached_tokens: PROMPT.length - 1 });
     expect(await page.evaluate(() => heard)).toEqual(['lost unknown true', 'restored']);
   } finally {
     await browser.close();
   }
+});
+
+for (const submits of [1, 3]) {
+  test(`a device that is lost at submit ${submits} of a load: loading goes on with another`, async ({ page, site }) => {
+    before(
+      site,
+      `{ const request = GPUAdapter.prototype.requestDevice; let opened = 0;
+         GPUAdapter.prototype.requestDevice = async function (...args) {
+           const device = await request.apply(this, args);
+           const submit = device.queue.submit.bind(device.queue);
+           let left = opened++ === 0 ? ${submits} : Infinity;
+           device.queue.submit = (...buffers) => { submit(...buffers); if (--left === 0) device.destroy(); };
+           return device;
+         }; }`,
+    );
+    await openBlank(page, site);
+    const result = await page.evaluate(async (model) => {
+      const notes: string[] = [];
+      const onProgress = ({ note }: { note?: string }): void => void (note && notes.push(note));
+      const engine = await Engine.load({ model, tune: false, lane: 'exact', onProgress });
+      const options = { maxTokens: 8, temperature: 0, ignoreEos: true };
+      const { tokens } = await engine.generate({ tokens: [57, 56, 78] }, options);
+      return { notes, tokens: Array.from(tokens) };
+    }, TINY);
+    expect(result.notes).toEqual([expect.stringContaining('the GPU device was lost while the model was loaded')]);
+    expect(result.tokens).toHaveLength(8);
+  });
+}
+
+test('memory that the GPU has not, and says so later, is the error of one answer', async ({ page, site }) => {
+  before(
+    site,
+    `{ const { pushErrorScope, popErrorScope } = GPUDevice.prototype; const open = [];
+       GPUDevice.prototype.pushErrorScope = function (filter) { open.push(filter); return pushErrorScope.call(this, filter); };
+       GPUDevice.prototype.popErrorScope = async function () {
+         const full = open.pop() === 'out-of-memory';
+         const error = await popErrorScope.call(this);
+         return full ? new GPUOutOfMemoryError('no room') : error;
+       }; }`,
+  );
+  await openBlank(page, site);
+  const result = await page.evaluate(async (model) => {
+    const engine = await Engine.load({ model, tune: false, lane: 'exact' });
+    const options = { maxTokens: 8, temperature: 0, ignoreEos: true };
+    const prompt = { tokens: [57, 56, 78] };
+    const before = (await engine.generate(prompt, options)).text;
+    // Penalties need buffers.
+    const refused = await failure(engine.generate(prompt, { ...options, repetitionPenalty: 1.2 }));
+    return { before, refused, after: (await engine.generate(prompt, options)).text };
+  }, TINY);
+  expect(result.refused).toMatchObject({ code: 'OUT_OF_MEMORY', message: expect.stringContaining('no memory left') });
+  expect(result.after).toBe(result.before);
 });

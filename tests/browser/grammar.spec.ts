@@ -8,7 +8,7 @@ test('schemas, expressions, choices and calls hold; what cannot be enforced says
   page.on('request', (request) => fetched.push(new URL(request.url()).pathname));
   const seen = await page.evaluate(async () => {
     const { Engine, MillraceError } = (await import('/pkg/index.js' as string)) as typeof import('../../npm/index.ts');
-    const engine = await Engine.load({ model: '/models/box.gguf', cache: false, tune: false });
+    const engine = await Engine.load({ model: '/models/box.gguf', lane: 'exact', cache: false, tune: false });
     const before = performance.getEntriesByType('resource').length;
     const messages = [{ role: 'user' as const, content: 'Tell me about a person.' }];
     const schema = {
@@ -29,7 +29,7 @@ test('schemas, expressions, choices and calls hold; what cannot be enforced says
       { regex: '\\d{3}-[a-f]{4}' },
       { choice: ['yes', 'no'] },
       // The same grammar again, from the cache.
-      { schema, temperature: 0 },
+      { regex: '\\d{3}-[a-f]{4}', temperature: 0 },
     ]) {
       const { text, grammar, finish_reason: reason } = await engine.generate(messages, { ...hot, ...asked });
       texts.push(`${reason} ${text}`);
@@ -75,7 +75,7 @@ test('schemas, expressions, choices and calls hold; what cannot be enforced says
   expect(['student', 'teacher']).toContain(value.kind);
   expect(pattern).toMatch(/^stop \d{3}-[a-f]{4}$/);
   expect(choice).toMatch(/^stop (yes|no)$/);
-  expect(again).toMatch(/^stop \{/);
+  expect(again).toMatch(/^stop \d{3}-[a-f]{4}$/);
   expect(seen.grammars[0]).toMatchObject({ states: expect.any(Number), warnings: [] });
   expect(seen.grammars[0]!.ms).toBeGreaterThan(0);
   expect(seen.grammars[3]!.ms).toBe(0);

@@ -1,5 +1,5 @@
 // Downloads and storage under adverse conditions: servers that take few connections, failing imports, cleared site
-// data, terminated Workers, a lost network, device loss while a model is loaded, a GPU without memory.
+// data, terminated Workers, a lost network.
 import {
   before,
   download,
@@ -402,58 +402,6 @@ test.describe('a Worker that says nothing more', () => {
     expect(await work.evaluate(({ settled }) => settled())).toBe(false);
     expect(await page.evaluate(() => looks.answered)).toBeGreaterThanOrEqual(90);
   });
-});
-
-for (const submits of [1, 3]) {
-  test(`a device that is lost at submit ${submits} of a load: loading goes on with another`, async ({ page, site }) => {
-    before(
-      site,
-      `{ const request = GPUAdapter.prototype.requestDevice; let opened = 0;
-         GPUAdapter.prototype.requestDevice = async function (...args) {
-           const device = await request.apply(this, args);
-           const submit = device.queue.submit.bind(device.queue);
-           let left = opened++ === 0 ? ${submits} : Infinity;
-           device.queue.submit = (...buffers) => { submit(...buffers); if (--left === 0) device.destroy(); };
-           return device;
-         }; }`,
-    );
-    await openBlank(page, site);
-    const result = await page.evaluate(async (model) => {
-      const notes: string[] = [];
-      const onProgress = ({ note }: { note?: string }): void => void (note && notes.push(note));
-      const engine = await Engine.load({ model, tune: false, lane: 'exact', onProgress });
-      const options = { maxTokens: 8, temperature: 0, ignoreEos: true };
-      const { tokens } = await engine.generate({ tokens: [57, 56, 78] }, options);
-      return { notes, tokens: Array.from(tokens) };
-    }, TINY);
-    expect(result.notes).toEqual([expect.stringContaining('the GPU device was lost while the model was loaded')]);
-    expect(result.tokens).toHaveLength(8);
-  });
-}
-
-test('memory that the GPU has not, and says so later, is the error of one answer', async ({ page, site }) => {
-  before(
-    site,
-    `{ const { pushErrorScope, popErrorScope } = GPUDevice.prototype; const open = [];
-       GPUDevice.prototype.pushErrorScope = function (filter) { open.push(filter); return pushErrorScope.call(this, filter); };
-       GPUDevice.prototype.popErrorScope = async function () {
-         const full = open.pop() === 'out-of-memory';
-         const error = await popErrorScope.call(this);
-         return full ? new GPUOutOfMemoryError('no room') : error;
-       }; }`,
-  );
-  await openBlank(page, site);
-  const result = await page.evaluate(async (model) => {
-    const engine = await Engine.load({ model, tune: false, lane: 'exact' });
-    const options = { maxTokens: 8, temperature: 0, ignoreEos: true };
-    const prompt = { tokens: [57, 56, 78] };
-    const before = (await engine.generate(prompt, options)).text;
-    // Penalties need buffers.
-    const refused = await failure(engine.generate(prompt, { ...options, repetitionPenalty: 1.2 }));
-    return { before, refused, after: (await engine.generate(prompt, options)).text };
-  }, TINY);
-  expect(result.refused).toMatchObject({ code: 'OUT_OF_MEMORY', message: expect.stringContaining('no memory left') });
-  expect(result.after).toBe(result.before);
 });
 
 test('pieces of shards that are kept belong to the version that they are of', async ({ tab, faulty }) => {

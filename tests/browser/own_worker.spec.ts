@@ -198,7 +198,7 @@ test('kernels are compiled without a wait where the browser can, and all the sam
 });
 
 test('a page that does not ask for it loads none of its code', async ({ blank, site }) => {
-  await blank.evaluate(async (model) => (await Engine.load({ model })).dispose(), TINY);
+  await blank.evaluate(async (model) => (await Engine.load({ model, lane: 'exact' })).dispose(), TINY);
   expect(site.hits).toContain('/pkg/worker.js');
   expect(site.hits).not.toContain('/pkg/host.js');
 });
@@ -225,7 +225,7 @@ onlyLong(test)('a stored model is read by a Worker of its own here, too', async 
   await page.goto(`${site.url}/blank`);
   const thread = await openThread(page, site);
   const { text, cached, workers } = await thread.evaluate(async (model) => {
-    const engine = await Engine.load({ model, worker: false });
+    const engine = await Engine.load({ model, lane: 'exact', worker: false });
     const { text } = await engine.generate([{ role: 'user', content: 'What is 17 + 25?' }], {
       maxTokens: 12,
       temperature: 0,
@@ -267,6 +267,7 @@ test('aborted loads leave no device behind; the next load works', async ({ threa
       await failure(
         Engine.load({
           model,
+          lane: 'exact',
           worker: false,
           signal: controller.signal,
           onProgress: ({ phase }) => phase === 'compile' && controller.abort(),
@@ -275,7 +276,7 @@ test('aborted loads leave no device behind; the next load works', async ({ threa
     );
     const opened = devices.length;
     const kept = await left(0);
-    const engine = await Engine.load({ model, worker: false });
+    const engine = await Engine.load({ model, lane: 'exact', worker: false });
     const { tokens } = await engine.generate({ tokens: [1] }, { maxTokens: 2, ignoreEos: true });
     engine.dispose();
     return { errors, opened, kept, tokens: tokens.length };
@@ -327,7 +328,7 @@ onlyLong(test)('loading and disposing again and again keeps neither devices nor 
   const { wasm, kept } = await thread.evaluate(async (model) => {
     const wasm: number[] = [];
     for (let i = 0; i < 4; i += 1) {
-      const engine = await Engine.load({ model, worker: false });
+      const engine = await Engine.load({ model, lane: 'exact', worker: false });
       await engine.generate({ tokens: [1, 2] }, { maxTokens: 4, ignoreEos: true });
       wasm.push(engine.info.memory.wasm);
       engine.dispose();
@@ -341,7 +342,7 @@ onlyLong(test)('loading and disposing again and again keeps neither devices nor 
 onlyLong(test)('a lost device comes back with the same text, and events', async ({ thread }) => {
   const { before, after, heard, recoveries } = await thread.evaluate(
     async ([model, prompt, options]) => {
-      const engine = await Engine.load({ model, worker: false, chunk: 4, tune: false });
+      const engine = await Engine.load({ model, lane: 'exact', worker: false, chunk: 4, tune: false });
       const heard: string[] = [];
       engine.addEventListener('devicelost', ({ detail }) => heard.push(`lost ${detail.reason} ${detail.recovering}`));
       engine.addEventListener('devicerestored', ({ detail }) =>

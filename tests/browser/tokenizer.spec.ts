@@ -1,4 +1,4 @@
-// `tokenizer`: a tokenizer.json in place of what a .gguf file says.
+// The tokens of texts and conversations. `tokenizer`: a tokenizer.json in place of what a .gguf file says.
 import { bytesOf, expect, test, TINY } from './support.ts';
 
 const JSON_FILE = '/data/oracle/smollm3-hf/model/tokenizer.json';
@@ -51,4 +51,57 @@ test('one that is wrong, missing or of another model is an error by name', async
   expect(codes[0]).toMatch(/^TOKENIZER: /);
   expect(codes[1]).toMatch(/^NOT_FOUND: .*nowhere\/tokenizer\.json/);
   expect(codes[2]).toMatch(/^TOKENIZER: .*of another model/);
+});
+
+test('texts and conversations as tokens, and back', async ({ box }) => {
+  const seen = await box.evaluate(async () => {
+    const text = 'Why is the sky blue? Grüße, 世界 🌍';
+    const messages = [{ role: 'user' as const, content: text }];
+    const tokens = await engine.tokenize(text);
+    const result = await engine.generate(messages, { maxTokens: 1 });
+    // It answers while the engine is at work.
+    const working = engine.generate('x', { maxTokens: 60, ignoreEos: true });
+    const meanwhile = await engine.countTokens(text);
+    let settled = false;
+    void working.then(() => (settled = true));
+    const before = settled;
+    working.stop();
+    await working;
+    return {
+      tokens,
+      back: await engine.detokenize(tokens),
+      count: await engine.countTokens(messages),
+      prompt: result.prompt_tokens,
+      rendered: await engine.detokenize(await engine.tokenize(messages)),
+      meanwhile,
+      before,
+      none: await failure(engine.detokenize([10 ** 7])),
+      bad: await failure(engine.detokenize(['x'] as never)),
+      hole: await failure(engine.tokenize(Object.assign(new Array(2), { 1: { role: 'user', content: 'x' } }) as never)),
+      unknown: await failure(engine.tokenize('x', { maxTokens: 1 } as never)),
+    };
+  });
+  expect(seen.back.endsWith('Why is the sky blue? Grüße, 世界 🌍')).toBe(true);
+  expect(seen.count).toBe(seen.prompt);
+  expect(seen.rendered).toContain('Why is the sky blue?');
+  expect(seen.meanwhile).toBe(seen.tokens.length);
+  expect(seen.before).toBe(false);
+  expect(seen.none).toMatchObject({ code: 'TOKENIZER', ours: true });
+  expect(seen.bad).toMatchObject({ code: 'BAD_OPTION', ours: true });
+  expect(seen.hole).toMatchObject({ code: 'BAD_OPTION', message: expect.stringContaining('messages[0]') });
+  expect(seen.unknown).toMatchObject({ code: 'BAD_OPTION', message: expect.stringContaining('maxTokens') });
+});
+
+test('tools that nest without end are refused', async ({ tiny }) => {
+  const errors = await tiny.evaluate(async () => {
+    let deep: Record<string, unknown> = {};
+    for (let level = 0; level < 3000; level++) deep = { properties: deep };
+    const round: Record<string, unknown> = {};
+    round.self = round;
+    const ask = (tools: object[]) =>
+      failure(engine.generate([{ role: 'user', content: 'x' }], { maxTokens: 1, tools }));
+    return [await ask([deep]), await ask([round]), await failure(engine.generate({ tokens: [5] }, { maxTokens: 1 }))];
+  });
+  const refused = { code: 'BAD_OPTION', message: expect.stringContaining('nests deeper than 100 levels') };
+  expect(errors).toMatchObject([refused, refused, null]);
 });
