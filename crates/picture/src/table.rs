@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 
-/// How a table is fitted. Both are bilinear, and both follow the references in f32.
+/// How a table is fitted. All are bilinear, and all follow the references in f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TableResize {
     /// `F.interpolate(mode="bilinear", align_corners=False, antialias=True)` of PyTorch: the middles of cells lie on
@@ -11,6 +11,8 @@ pub enum TableResize {
     Antialiased,
     /// The corners lie on each other, and the triangle stays one cell wide: Qwen3-VL and Qwen3.5.
     AlignedCorners,
+    /// As `Antialiased` without `antialias`: the triangle stays one cell wide. PaddleOCR-VL.
+    AlignedMiddles,
 }
 
 /// What one cell of the result is made of along one side: cells of the table and their weights.
@@ -37,6 +39,7 @@ pub fn resize_table(
     let taps = match how {
         TableResize::Antialiased => antialiased,
         TableResize::AlignedCorners => aligned_corners,
+        TableResize::AlignedMiddles => aligned_middles,
     };
     let (rows, columns) = (taps(height, to_height), taps(width, to_width));
     // [height][to_width][depth]
@@ -86,11 +89,19 @@ fn antialiased(from: usize, to: usize) -> Vec<Taps> {
 
 /// The two taps for each of `to` cells, from a side of `from` cells.
 fn aligned_corners(from: usize, to: usize) -> Vec<Taps> {
-    let cells = |cell: usize| {
-        let at = cell as f32 * (from - 1) as f32 / (to - 1).max(1) as f32;
-        let part = at - at.floor();
-        let first = at.floor() as usize;
-        vec![(first, 1.0 - part), ((first + 1).min(from - 1), part)]
-    };
-    (0..to).map(cells).collect()
+    (0..to).map(|cell| two_taps(cell as f32 * (from - 1) as f32 / (to - 1).max(1) as f32, from)).collect()
+}
+
+/// The two taps for each of `to` cells, from a side of `from` cells. Beyond the outermost middles there is their cell
+/// alone.
+fn aligned_middles(from: usize, to: usize) -> Vec<Taps> {
+    let scale = from as f32 / to as f32;
+    (0..to).map(|cell| two_taps((scale * (cell as f32 + 0.5) - 0.5).max(0.0), from)).collect()
+}
+
+/// The cells on both sides of a place, within a side of `from` cells.
+fn two_taps(at: f32, from: usize) -> Taps {
+    let part = at - at.floor();
+    let first = at.floor() as usize;
+    vec![(first, 1.0 - part), ((first + 1).min(from - 1), part)]
 }

@@ -167,6 +167,12 @@ fn compare_cuts(
     counts
 }
 
+/// PaddleOCR-VL with the limits that are published.
+fn paddle_ocr() -> [(&'static str, Family); 2] {
+    let later = QwenVl { min_pixels: 112_896, max_pixels: 1_003_520, ..QwenVl::paddle_ocr() };
+    [("0.9b", Family::QwenVl(QwenVl::paddle_ocr())), ("1.5", Family::QwenVl(later))]
+}
+
 fn whole(cut: &Cut) -> Vec<u64> {
     let crop = cut.crops.last().unwrap();
     vec![u64::from(crop.width), u64::from(crop.height), cut.prompt_rows()]
@@ -191,6 +197,10 @@ fn cutting() {
     for budget in [70, 280, 1120] {
         let family = Family::Gemma4(Gemma4 { max_soft_tokens: budget, ..Gemma4::default() });
         compare_cuts(&family, sizes, &fixture["gemma4"][budget.to_string()], 0, whole);
+    }
+    for (name, family) in paddle_ocr() {
+        let counts = compare_cuts(&family, sizes, &fixture["paddle_ocr"][name], 0, whole);
+        assert!(counts.0 > 240 && counts.1 > 0, "{counts:?}");
     }
     let idefics = |cut: &Cut| {
         let (first, second) = (cut.canvases[0], cut.canvases[1]);
@@ -257,6 +267,7 @@ fn patching() {
     let families = [
         ("lfm2_vl", Family::Lfm2Vl(Lfm2Vl::default()), Element::RowColumnChannel),
         ("qwen_vl", Family::QwenVl(QwenVl::default()), Element::ChannelRowColumn),
+        ("paddle_ocr", Family::QwenVl(QwenVl::paddle_ocr()), Element::ChannelRowColumn),
         ("gemma4", Family::Gemma4(Gemma4::default()), Element::RowColumnChannel),
         ("gemma3", Family::Gemma3(Gemma3::default()), Element::ChannelRowColumn),
         ("idefics3", idefics3(), Element::ChannelRowColumn),
@@ -292,7 +303,12 @@ fn positions() {
         let value = |y, x, d| (hashed(x, y, d) & 0xffff) as f32 / 32768.0 - 1.0;
         let table: Vec<f32> =
             (0..height).flat_map(|y| (0..width).flat_map(move |x| (0..depth).map(move |d| value(y, x, d)))).collect();
-        let how = if case["how"] == "antialiased" { TableResize::Antialiased } else { TableResize::AlignedCorners };
+        let how = match case["how"].as_str().unwrap() {
+            "antialiased" => TableResize::Antialiased,
+            "aligned" => TableResize::AlignedCorners,
+            "middles" => TableResize::AlignedMiddles,
+            other => panic!("{other}"),
+        };
         let [height, width, depth, to_height, to_width] =
             [height, width, depth, to_height, to_width].map(|side| side as usize);
         let made = resize_table(&table, height, width, depth, to_height, to_width, how).unwrap();
@@ -305,7 +321,7 @@ fn positions() {
         );
         compared += 1;
     }
-    assert_eq!(compared, 18);
+    assert_eq!(compared, 26);
 }
 
 #[test]
@@ -331,6 +347,31 @@ fn orders() {
     assert_eq!(rows(Element::RowColumnChannel)[12..], first.map(|byte| byte + 6.0));
 }
 
+/// PaddleOCR-VL: a side below a block is made one before the limits and the proportions are looked at.
+#[test]
+fn short_sides_are_enlarged_first() {
+    let cut = |width, height, family: &Family| {
+        let cut = family.cut(width, height).map(|cut| (cut.canvases[0].width, cut.canvases[0].height));
+        cut.map_err(|error| assert_eq!(error, Error::TooNarrow { width, height }))
+    };
+    let [(_, first), (_, later)] = paddle_ocr();
+    let qwen = Family::QwenVl(QwenVl { patch_size: 14, min_pixels: 147_384, ..QwenVl::default() });
+    for ((width, height), of_first, of_later, of_qwen) in [
+        ((28, 28), Ok((392, 392)), Ok((336, 336)), Ok((392, 392))),
+        ((1, 1), Ok((392, 392)), Ok((336, 336)), Ok((392, 392))),
+        ((5, 100), Ok((112, 1736)), Ok((84, 1512)), Ok((112, 1736))),
+        ((1, 190), Ok((28, 5320)), Ok((28, 5320)), Ok((28, 5292))),
+        ((27, 5400), Ok((28, 5600)), Ok((28, 5600)), Ok((28, 5404))),
+        ((5600, 28), Ok((5600, 28)), Ok((5600, 28)), Ok((5600, 28))),
+        ((5601, 28), Err(()), Err(()), Err(())),
+        ((1, 201), Err(()), Err(()), Err(())),
+        ((1680, 1680), Ok((1680, 1680)), Ok((980, 980)), Ok((1680, 1680))),
+    ] {
+        let found = [&first, &later, &qwen].map(|family| cut(width, height, family));
+        assert_eq!(found, [of_first, of_later, of_qwen], "{width} x {height}");
+    }
+}
+
 /// What no picture is, and what no cut is for.
 #[test]
 fn refusals() {
@@ -354,6 +395,7 @@ fn refusals() {
         Family::QwenVl(QwenVl::default()),
         Family::Gemma4(Gemma4::default()),
         idefics3(),
+        Family::QwenVl(QwenVl::paddle_ocr()),
     ];
     for family in &all {
         assert_eq!(family.cut(0, 7), Err(Error::Empty { width: 0, height: 7 }));
@@ -363,7 +405,7 @@ fn refusals() {
         assert_eq!(cut.crops_of(&dot, family.resampler()), Err(other));
         assert_eq!(
             family.patches(&dot, Element::RowColumnChannel),
-            Err(Error::NotWhole { width: 1, height: 1, block: 16 })
+            Err(Error::NotWhole { width: 1, height: 1, block: family.patch_size() })
         );
         // Long ones, of every length: none fails in another way.
         for length in (0..27).map(|power| 3_u32.pow(power % 17) << (power / 9)).filter(|length| *length <= 100_000_000)
@@ -450,6 +492,16 @@ fn configurations() {
     );
     let read = QwenVl::from_config(&given).unwrap();
     assert_eq!((read.min_pixels, read.max_pixels, read.patch_size, read.merge_size), (4096, 2_048_000, 14, 2));
+    assert_eq!(QwenVl::paddle_ocr().with_config(&empty), Ok(QwenVl::paddle_ocr()));
+    for given in [
+        json!({ "min_pixels": 112_896, "max_pixels": 1_003_520 }),
+        json!({ "size": { "min_pixels": 112_896, "max_pixels": 1_003_520 }, "min_pixels": null }),
+        json!({ "size": { "shortest_edge": 112_896, "longest_edge": 1_003_520 } }),
+        json!({ "size": { "shortest_edge": 1, "longest_edge": 2 }, "min_pixels": 112_896, "max_pixels": 1_003_520 }),
+    ] {
+        let read = QwenVl::paddle_ocr().with_config(&object(given.clone())).unwrap();
+        assert_eq!((read.min_pixels, read.max_pixels, read.patch_size), (112_896, 1_003_520, 14), "{given}");
+    }
 
     for (given, key) in [
         (json!({"tile_size": 500}), "tile_size"),

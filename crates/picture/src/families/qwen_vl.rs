@@ -1,4 +1,5 @@
-//! Qwen3-VL and Qwen3.5: one crop, in patches of 16 pixels that are joined by 2 x 2.
+//! Qwen3-VL and Qwen3.5: one crop, in patches of 16 pixels that are joined by 2 x 2. PaddleOCR-VL: the same with
+//! patches of 14 pixels, and with other sizes of small pictures.
 
 use serde_json::{Map, Value};
 
@@ -17,6 +18,8 @@ pub struct QwenVl {
     pub patch_size: u32,
     /// Patches a prompt row, along a side.
     pub merge_size: u32,
+    /// Whether a side shorter than a block is made one before anything else, and the other longer by as much.
+    pub enlarges_short_sides: bool,
     pub mean: [f32; 3],
     pub std: [f32; 3],
     pub resampler: Resampler,
@@ -32,6 +35,7 @@ impl Default for QwenVl {
             max_pixels: 1 << 24,
             patch_size: 16,
             merge_size: 2,
+            enlarges_short_sides: false,
             mean: [0.5; 3],
             std: [0.5; 3],
             resampler: Resampler { filter: Filter::Bicubic, weights: Weights::Bits16 },
@@ -40,24 +44,46 @@ impl Default for QwenVl {
 }
 
 impl QwenVl {
+    /// PaddleOCR-VL's, with the limits of the first one (0.9B).
+    pub fn paddle_ocr() -> Self {
+        Self {
+            min_pixels: 147_384,
+            max_pixels: 2_822_400,
+            patch_size: 14,
+            enlarges_short_sides: true,
+            ..Self::default()
+        }
+    }
+
     /// From the object of preprocessor_config.json; what it does not say is as by default.
     ///
     /// # Errors
-    /// Values of other types, out of range, or that ask for what is not implemented.
+    /// The errors of [`QwenVl::with_config`].
     pub fn from_config(config: &Map<String, Value>) -> Result<Self> {
-        let (config, default) = (Config(config), Self::default());
+        Self::default().with_config(config)
+    }
+
+    /// With what the object of preprocessor_config.json says.
+    ///
+    /// # Errors
+    /// Values of other types, out of range, or that ask for what is not implemented.
+    pub fn with_config(self, config: &Map<String, Value>) -> Result<Self> {
+        let config = Config(config);
         config.refuse_others(&["do_resize", "do_rescale", "do_normalize"])?;
-        let min_pixels = config.whole_in("size", "shortest_edge", default.min_pixels)?;
-        let max_pixels = config.whole_in("size", "longest_edge", default.max_pixels)?;
+        // Older files have the second name, within `size` or beside it.
+        let area = |names: [&'static str; 2], default| {
+            let in_size = names.into_iter().try_fold(default, |area, name| config.whole_in("size", name, area))?;
+            config.whole(names[1], 1, in_size)
+        };
         let read = Self {
-            // Older files have these.
-            min_pixels: config.whole("min_pixels", 1, min_pixels)?,
-            max_pixels: config.whole("max_pixels", 1, max_pixels)?,
-            patch_size: config.whole("patch_size", 1, default.patch_size)?,
-            merge_size: config.whole("merge_size", 1, default.merge_size)?,
-            mean: config.channels("image_mean", default.mean)?,
-            std: config.channels("image_std", default.std)?,
-            resampler: Resampler { filter: config.filter(default.resampler.filter)?, ..default.resampler },
+            min_pixels: area(["shortest_edge", "min_pixels"], self.min_pixels)?,
+            max_pixels: area(["longest_edge", "max_pixels"], self.max_pixels)?,
+            patch_size: config.whole("patch_size", 1, self.patch_size)?,
+            merge_size: config.whole("merge_size", 1, self.merge_size)?,
+            mean: config.channels("image_mean", self.mean)?,
+            std: config.channels("image_std", self.std)?,
+            resampler: Resampler { filter: config.filter(self.resampler.filter)?, ..self.resampler },
+            ..self
         };
         read.check()?;
         Ok(read)
@@ -83,12 +109,20 @@ impl QwenVl {
     /// How a picture of this size is cut.
     pub(crate) fn cut(&self, width: u32, height: u32) -> Result<Cut> {
         self.check()?;
-        let (w, h) = (f64::from(width), f64::from(height));
+        let grid = Grid { patch: self.patch_size, merge: self.merge_size };
+        let block = f64::from(grid.block());
+        let (mut w, mut h) = (f64::from(width), f64::from(height));
+        if self.enlarges_short_sides {
+            if h < block {
+                (w, h) = ((w * block / h).round_ties_even(), block);
+            }
+            if w < block {
+                (w, h) = (block, (h * block / w).round_ties_even());
+            }
+        }
         if w.max(h) / w.min(h) > MAX_ASPECT_RATIO {
             return Err(Error::TooNarrow { width, height });
         }
-        let grid = Grid { patch: self.patch_size, merge: self.merge_size };
-        let block = f64::from(grid.block());
         let rounded = |side: f64| (side / block).round_ties_even() * block;
         let (least, most) = (f64::from(self.min_pixels), f64::from(self.max_pixels));
         let area = rounded(w) * rounded(h);
