@@ -62,6 +62,7 @@ pub const SHAPES: &[Shape] = shapes![
     "minicpm4-0.5b",
     "ministral-3-3b",
     "qwen3-vl-2b",
+    "paddleocr-vl-0.9b",
     "lfm2.5-1.2b",
     "lfm2.5-350m",
     "lfm2-8b-a1b",

@@ -417,6 +417,7 @@ mod tests {
             "gemma4uvl-hf",
             "gemma3vl-hf",
             "idefics3vl-hf",
+            "paddleocrvl-hf",
         ] {
             let (info, fit) = plan(&open_path(&folder.join(name).join("model")).unwrap(), None);
             assert!(info.model.pictures && fit.memory.encoder > 0, "{name}");

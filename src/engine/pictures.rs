@@ -155,7 +155,7 @@ impl Sight {
 
     /// The text that the chat template prints for a picture part, where it has to see such parts.
     pub fn printed(&self) -> Option<&'static str> {
-        self.vision.words.typed.then_some(self.vision.words.row)
+        self.vision.words.printed
     }
 
     /// The patches of a crop, in the tower's order.

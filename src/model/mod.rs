@@ -32,6 +32,7 @@ mod nemotron_h;
 mod nemotron_h_moe;
 mod nomic_bert;
 mod olmo2;
+mod paddleocr;
 mod phi3;
 mod pooling;
 mod qwen2;
@@ -142,6 +143,7 @@ const ARCHITECTURES: &[&Architecture] = &[
     &minicpm::MINICPM,
     &mistral3::MISTRAL3,
     &qwen3_vl::QWEN3_VL,
+    &paddleocr::PADDLEOCR,
     &lfm2::LFM2,
     &lfm2::LFM2_MOE,
     &qwen3_5::QWEN3_5,

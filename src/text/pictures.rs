@@ -1,5 +1,5 @@
-//! Pictures in messages: while a chat template renders a conversation a mark stands where each picture is, and
-//! afterwards the tokens that a model has there.
+//! Pictures in messages: while a chat template renders a conversation a mark stands where each picture is, or what the
+//! template prints for one, and afterwards the tokens that a model has there.
 
 use serde_json::{Value, json};
 
@@ -17,8 +17,8 @@ const PYTHONS: &str = "{'type': 'text'";
 /// How a conversation with marks is given to a chat template.
 #[derive(Clone, Copy)]
 enum How<'a> {
-    /// Content is a list: pictures are parts of their own type, for which the template prints this, and behind each of
-    /// them is a mark.
+    /// Content is a list: pictures are parts of their own type, for each of which the template prints this, wherever it
+    /// puts the pictures of a message.
     Typed(&'a str),
     /// Content is a list of texts, of which some are marks.
     Listed,
@@ -55,18 +55,16 @@ pub fn render(
     printed: Option<&str>,
     render: impl Fn(&Value) -> Result<Guarded>,
 ) -> Result<Guarded> {
-    // A template takes content as a list of parts, or as one text.
-    let whole = |marked: &Marked, prompt: &Guarded| {
-        let text = prompt.text();
-        text.chars().filter(|c| *c == marked.mark).count() == words.len() && !text.contains(PYTHONS)
+    // A template takes content as a list of parts, or as one text. What messages spell is no place of a picture: it is
+    // guarded.
+    let whole = |place: &str, prompt: &Guarded| {
+        prompt.marked().0.matches(place).count() == words.len() && !prompt.text().contains(PYTHONS)
     };
     let mut failure = None;
     for how in printed.map(How::Typed).into_iter().chain([How::Listed, How::Joined]) {
         let marked = mark(messages, how)?;
-        let filled = render(&marked.messages).map(|prompt| {
-            let prompt = if let How::Typed(printed) = how { prompt.without(printed, marked.mark)? } else { prompt };
-            whole(&marked, &prompt).then(|| prompt.fill(marked.mark, words))
-        });
+        let place = if let How::Typed(printed) = how { printed.to_owned() } else { marked.mark.to_string() };
+        let filled = render(&marked.messages).map(|prompt| whole(&place, &prompt).then(|| prompt.fill(&place, words)));
         match filled {
             Ok(Some(prompt)) => return Ok(prompt),
             Ok(None) => {}
@@ -78,7 +76,7 @@ pub fn render(
     }))
 }
 
-/// Puts a mark in place of each picture, or behind it.
+/// Puts a mark in place of each picture, or leaves it as one.
 fn mark(messages: &Value, how: How<'_>) -> Result<Marked> {
     let written = messages.to_string();
     let Some(mark) = MARKS.into_iter().find(|mark| !written.contains(*mark)) else {
@@ -106,14 +104,11 @@ fn mark(messages: &Value, how: How<'_>) -> Result<Marked> {
             ))),
         });
         let texts = texts.collect::<Result<Vec<_>>>()?;
-        let typed = matches!(how, How::Typed(_));
-        let picture = |text: &str| (typed && text == mark).then(|| json!({ "type": "image" }));
-        let parts = || {
-            texts
-                .iter()
-                .flat_map(|text| picture(text).into_iter().chain([json!({ "type": "text", "text": text })]))
-                .collect::<Vec<_>>()
+        let part = |text: &&str| match how {
+            How::Typed(_) if *text == mark => json!({ "type": "image" }),
+            _ => json!({ "type": "text", "text": text }),
         };
+        let parts = || texts.iter().map(part).collect();
         message["content"] =
             if matches!(how, How::Joined) { Value::String(texts.concat()) } else { Value::Array(parts()) };
     }
@@ -121,21 +116,11 @@ fn mark(messages: &Value, how: How<'_>) -> Result<Marked> {
 }
 
 impl Guarded {
-    /// Without what a template prints for a picture, which has to be before each mark.
-    fn without(&self, printed: &str, mark: char) -> Option<Self> {
-        let (text, guard) = self.marked();
-        let pieces: Vec<&str> = text.split(mark).collect();
-        let (last, before) = pieces.split_last()?;
-        let kept = before.iter().map(|piece| piece.strip_suffix(printed)).collect::<Option<Vec<_>>>()?;
-        let kept: String = kept.into_iter().flat_map(|piece| piece.chars().chain([mark])).chain(last.chars()).collect();
-        Some(Self::new(kept, guard))
-    }
-
-    /// With words in place of marks, one after another.
-    fn fill(&self, mark: char, words: &[String]) -> Self {
+    /// With words in the places of pictures, one after another.
+    fn fill(&self, place: &str, words: &[String]) -> Self {
         let (text, guard) = self.marked();
         let mut words = words.iter();
-        let filled = text.split(mark).enumerate().fold(String::new(), |mut filled, (i, piece)| {
+        let filled = text.split(place).enumerate().fold(String::new(), |mut filled, (i, piece)| {
             if i > 0 {
                 filled.extend(words.next().map(String::as_str));
             }

@@ -87,6 +87,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
             kind: NormKind::Rms,
             eps: tower.eps,
             offset: if keys.is_gguf() { 0.0 } else { 1.0 },
+            each: false,
         }),
         // The table is as large as every picture's grid.
         ..VisionConfig::of(

@@ -114,7 +114,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     Ok(VisionConfig {
         merge,
         joining: Joining::Mean,
-        norm: Some(ProjectorNorm { kind: NormKind::Rms, eps, offset: 0.0 }),
+        norm: Some(ProjectorNorm { kind: NormKind::Rms, eps, offset: 0.0, each: false }),
         standardised,
         by_channel: keys.is_gguf(),
         table: Table::Added,

@@ -62,6 +62,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
             kind: NormKind::Rms,
             eps: keys.positive("", "rms_norm_eps")?.unwrap_or(PROJECTOR_EPS),
             offset: 0.0,
+            each: false,
         }),
         by_channel: keys.is_gguf(),
         table: if keys.is_gguf() { Table::Added } else { Table::Paired },

@@ -69,7 +69,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
 
 /// What stands for a picture.
 const WORDS: Words =
-    Words { tile: before, typed: true, ..Words::of_whole(["", "<image>", "<fake_token_around_image>"]) };
+    Words { tile: before, printed: Some("<image>"), ..Words::of_whole(["", "<image>", "<fake_token_around_image>"]) };
 
 /// What stands before a tile's rows. Behind each row of tiles there is a new line, and before the whole picture another
 /// one.

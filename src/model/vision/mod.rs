@@ -8,11 +8,12 @@ mod gemma4_unified;
 mod idefics3;
 mod lfm2_vl;
 mod limited;
+mod paddleocr;
 mod qwen3_vl;
 
 use std::fmt::Write as _;
 
-use millrace_picture::{Cut, Place as CropPlace, TableResize};
+use millrace_picture::{Cut, Place as CropPlace, QwenVl, TableResize};
 use serde_json::{Map, Value};
 
 use super::config::{Biases, Encoder, LayerKind, ModelConfig, NO_ROPE, NormKind, PictureAttention, activation};
@@ -141,12 +142,20 @@ pub struct ProjectorNorm {
     pub eps: f64,
     /// What is added to the file's weights.
     pub offset: f32,
+    /// Whether each patch is normed by itself, before patches become rows.
+    pub each: bool,
 }
 
 impl ProjectorNorm {
-    /// A LayerNorm.
+    /// A LayerNorm of rows.
     fn layer(eps: f64) -> Self {
-        Self { kind: NormKind::Layer, eps, offset: 0.0 }
+        Self { kind: NormKind::Layer, eps, offset: 0.0, each: false }
+    }
+
+    /// By its weights.
+    fn of(&self, tower: &ModelConfig, weights: &NormWeights) -> Norm {
+        let center = self.kind == NormKind::Layer;
+        Norm { eps: self.eps, center, ..norm_of(tower, "projector_norm".into(), weights) }
     }
 }
 
@@ -181,15 +190,15 @@ pub struct Words {
     pub end: &'static str,
     /// What stands before the rows of a tile and of the thumbnail, where pictures are cut.
     pub tile: fn(CropPlace) -> String,
-    /// Whether the chat template has to see pictures as parts of their own type, for each of which it prints `row`:
-    /// SmolVLM's has a space before a first part that is a text.
-    pub typed: bool,
+    /// What the chat template prints for a picture where it has to see pictures as parts of their own type: SmolVLM's
+    /// has a space before a first part that is a text, PaddleOCR-VL's puts pictures before texts.
+    pub printed: Option<&'static str>,
 }
 
 impl Words {
     /// Those of pictures that are not cut: what stands before the rows, for each of them, and behind them.
     const fn of_whole([start, row, end]: [&'static str; 3]) -> Self {
-        Self { start, row, otherwise: None, end, tile: |_| String::new(), typed: false }
+        Self { start, row, otherwise: None, end, tile: |_| String::new(), printed: None }
     }
 
     /// The names of the tokens that stand for a picture, each crop's rows as one.
@@ -242,6 +251,7 @@ const FAMILIES: &[&Family] = &[
     &gemma4_unified::GEMMA4_UNIFIED,
     &idefics3::IDEFICS3,
     &lfm2_vl::LFM2_VL,
+    &paddleocr::PADDLEOCR,
     &qwen3_vl::QWEN3_VL,
 ];
 
@@ -253,7 +263,7 @@ pub struct Tower {
     patch_norms: Option<[NormWeights; 3]>, // (P), (D), (D)
     layers: Layers,
     norm: Option<NormWeights>,           // (D)
-    projector_norm: Option<NormWeights>, // (merge^2 D), or (D) of a mean
+    projector_norm: Option<NormWeights>, // (merge^2 D), or (D) of a mean or of each patch
     standardised: Option<[BufferId; 2]>, // (D): what is subtracted from means, and what they are multiplied by then
     up: Option<Matrix>,                  // (hidden, merge^2 D)
     down: Matrix,                        // (width, hidden), or (width, D)
@@ -354,8 +364,14 @@ pub fn is_tower(beginning: &str) -> bool {
         "model.vision_model.",
         "model.vision_embedder.",
     ];
-    let projectors =
-        ["multi_modal_projector.", "model.multi_modal_projector.", "model.embed_vision.", "model.connector."];
+    let projectors = [
+        "multi_modal_projector.",
+        "model.multi_modal_projector.",
+        "model.embed_vision.",
+        "model.connector.",
+        "mlp_AR.",
+        "model.projector.",
+    ];
     towers.contains(&beginning) || projectors.contains(&beginning)
 }
 
@@ -431,18 +447,18 @@ impl Tower {
         let patch_norms = patch_norms.transpose()?;
         let layers = Layers::reserve(&mut t, &vision)?;
         let norm = parts.norm.map(|part| super::decoder::norm(&mut t, c, (part, None), 1.0)).transpose()?;
-        let of_joined = vision.norm.map(|norm| ModelConfig {
-            width: joined,
+        let of_projector = vision.norm.map(|norm| ModelConfig {
+            width: if norm.each { d } else { joined },
             eps: norm.eps,
             norm: norm.kind,
             norm_offset: norm.offset,
             ..c.clone()
         });
-        let of_projector = |c: ModelConfig| match parts.projector_norm {
+        let weights = |c: ModelConfig| match parts.projector_norm {
             Some(part) => super::decoder::norm(&mut t, &c, (part, None), 1.0),
             None => NormWeights::ones(&mut t, "projector_norm", joined),
         };
-        let projector_norm = of_joined.map(of_projector).transpose()?;
+        let projector_norm = of_projector.map(weights).transpose()?;
         let up = vision.hidden.map(|hidden| linear(&mut t, (parts.up, None), joined, hidden)).transpose()?;
         let standardised = vision.standardised.then(|| {
             // Means are smaller than what the file's numbers are for by the root of the width.
@@ -485,6 +501,12 @@ impl Tower {
             vectors: t.vectors,
             vision,
         })
+    }
+
+    /// The norm of what the projector reads, of each patch or of rows.
+    fn projector_norm(&self, each: bool) -> Option<Norm> {
+        let norm = self.vision.norm.filter(|norm| norm.each == each)?;
+        self.projector_norm.as_ref().map(|weights| norm.of(&self.vision.tower, weights))
     }
 
     /// The table of positions, f32 `[rows, columns, D]`; of the columns those that pictures have.
@@ -569,6 +591,41 @@ fn square(rows: usize) -> Result<[usize; 2]> {
     } else {
         Err(Error::bad_model(format!("a table of {rows} positions is no square")))
     }
+}
+
+/// Most rows of a picture of any size: larger ones are made smaller. What files ask for, 16 megapixels, is 16,384 rows
+/// of Qwen's, more than a browser's context.
+const MOST_ROWS: usize = 1024;
+
+/// The preprocessing of pictures of any size, in whole rows of a prompt; `usual` stands for what the files do not say.
+fn of_any_size(
+    keys: &Keys<'_>,
+    checkpoint: &Checkpoint,
+    usual: QwenVl,
+    [patch, merge]: [usize; 2],
+) -> Result<millrace_picture::Family> {
+    let asked = asked_of(checkpoint).unwrap_or_default();
+    let read = usual.with_config(&asked).map_err(wrong_in("preprocessor_config.json"))?;
+    let of_file = |key| Ok::<_, Error>(keys.size(key, "")?.map(whole));
+    let (least, largest) = (
+        of_file("image_min_pixels")?.unwrap_or(read.min_pixels),
+        of_file("image_max_pixels")?.unwrap_or(read.max_pixels),
+    );
+    let [mean, std] = if keys.is_gguf() {
+        [keys.channels("image_mean")?, keys.channels("image_std")?]
+    } else {
+        [read.mean, read.std]
+    };
+    let most = whole(MOST_ROWS * (patch * merge).pow(2));
+    Ok(millrace_picture::Family::QwenVl(QwenVl {
+        patch_size: whole(patch),
+        merge_size: whole(merge),
+        max_pixels: largest.min(most),
+        min_pixels: least.min(largest).min(most),
+        mean,
+        std,
+        ..read
+    }))
 }
 
 /// What says how pictures are to be prepared, where a folder has it: the processor's file, over what config.json may
@@ -683,12 +740,14 @@ fn rotated_as_usual(keys: &Keys<'_>, base: f64) -> Result<()> {
     )))
 }
 
-/// The language model's width, by config.json.
+/// The language model's width, by config.json; where that has no part for it, its keys stand at the root.
 fn width_of_text(config: &Map<String, Value>) -> Result<usize> {
-    let width = config.get("text_config").and_then(|text| text.get("hidden_size")).and_then(Value::as_u64);
-    width
-        .and_then(|n| usize::try_from(n).ok())
-        .ok_or_else(|| Error::bad_model("config.json: text_config.hidden_size is missing"))
+    let text = config.get("text_config");
+    let width = text.map_or_else(|| config.get("hidden_size"), |text| text.get("hidden_size")).and_then(Value::as_u64);
+    width.and_then(|n| usize::try_from(n).ok()).ok_or_else(|| {
+        let part = if text.is_some() { "text_config." } else { "" };
+        Error::bad_model(format!("config.json: {part}hidden_size is missing"))
+    })
 }
 
 /// Sets a tower up as an encoder of up to `patches` patches in one pass.
@@ -761,7 +820,10 @@ impl Model for Tower {
                 b.join(merge * merge, Some(at))?;
             }
         }
-        self.norm.as_ref().map_or(Ok(()), |norm| b.renorm(&norm_of(c, "post_norm".into(), norm)))
+        if let Some(norm) = &self.norm {
+            b.renorm(&norm_of(c, "post_norm".into(), norm))?;
+        }
+        self.projector_norm(true).map_or(Ok(()), |norm| b.renorm(&norm))
     }
 
     fn head(&self, b: &mut Builder<'_>) -> Result<Made> {
@@ -770,11 +832,7 @@ impl Model for Tower {
             Joining::Wide => b.join(merge * merge, None)?,
             Joining::Mean => drop(b.pool(None, true, self.standardised)?),
         }
-        let norm = self.projector_norm.as_ref().zip(self.vision.norm);
-        let norm = norm.map(|(weights, of)| {
-            let center = of.kind == NormKind::Layer;
-            Norm { eps: of.eps, center, ..norm_of(&self.vision.tower, "projector_norm".into(), weights) }
-        });
+        let norm = self.projector_norm(false);
         let mlp = Mlp { gated: false, ..Mlp::gated(self.vision.activation) };
         let Some(up) = &self.up else { return b.project_once(norm.as_ref(), &self.down) };
         let made = b.project(norm.as_ref(), up, mlp, (&self.down, None))?;

@@ -3,11 +3,11 @@
 //! tower's midst.
 
 use millrace_picture::{QwenVl, TableResize};
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::{
-    Family, Parts, Table, VisionConfig, Words, asked_of, rotated, rotated_as_usual, rows_of, siglip, square, whole,
-    wrong_in,
+    Family, MOST_ROWS, Parts, Table, VisionConfig, Words, of_any_size, rotated, rotated_as_usual, rows_of, siglip,
+    square,
 };
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
@@ -50,9 +50,6 @@ const NAMES: TensorNames = TensorNames {
 const BASE: f64 = 10_000.0;
 /// Epsilon of all norms, which no file says.
 const EPS: f64 = 1e-6;
-/// Most rows of a picture, of 32 x 32 pixels each: larger ones are made smaller. What files ask for, 16 megapixels, is
-/// 16,384 rows, more than a browser's context.
-const MOST_ROWS: usize = 1024;
 
 fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
     let width = keys.need("embedding_length", "hidden_size")?;
@@ -71,7 +68,7 @@ fn read(keys: &Keys<'_>, checkpoint: &Checkpoint) -> Result<VisionConfig> {
         Metadata::Hf(_) => of_hf(keys, layers)?,
     };
     let words = Words::of_whole(["<|vision_start|>", "<|image_pad|>", "<|vision_end|>"]);
-    let pictures = pictures(keys, checkpoint, [patch, merge])?;
+    let pictures = of_any_size(keys, checkpoint, QwenVl::default(), [patch, merge])?;
     Ok(VisionConfig {
         merge,
         hidden: Some(merge * merge * tower.width),
@@ -117,31 +114,4 @@ fn of_hf(keys: &Keys<'_>, layers: usize) -> Result<Of> {
         )));
     }
     Ok((deepstack, keys.need("", "num_position_embeddings")?, keys.need("", "out_hidden_size")?))
-}
-
-/// The preprocessing of pictures.
-fn pictures(keys: &Keys<'_>, checkpoint: &Checkpoint, [patch, merge]: [usize; 2]) -> Result<millrace_picture::Family> {
-    let asked = asked_of(checkpoint);
-    let read =
-        QwenVl::from_config(asked.as_ref().unwrap_or(&Map::new())).map_err(wrong_in("preprocessor_config.json"))?;
-    let of_file = |key| Ok::<_, Error>(keys.size(key, "")?.map(whole));
-    let (least, largest) = (
-        of_file("image_min_pixels")?.unwrap_or(read.min_pixels),
-        of_file("image_max_pixels")?.unwrap_or(read.max_pixels),
-    );
-    let [mean, std] = if keys.is_gguf() {
-        [keys.channels("image_mean")?, keys.channels("image_std")?]
-    } else {
-        [read.mean, read.std]
-    };
-    let most = whole(MOST_ROWS * (patch * merge).pow(2));
-    Ok(millrace_picture::Family::QwenVl(QwenVl {
-        patch_size: whole(patch),
-        merge_size: whole(merge),
-        max_pixels: largest.min(most),
-        min_pixels: least.min(largest).min(most),
-        mean,
-        std,
-        ..read
-    }))
 }
