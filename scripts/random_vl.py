@@ -1,6 +1,6 @@
 """A random model that reads pictures, in the shapes of a published one, as a folder: for measuring, since published weights need a download.
 
-    python3 scripts/random_vl.py OUTDIR [--shape lfm2.5-vl-450m | qwen3.5-0.8b | smolvlm-256m | smolvlm-2.2b] [--tokenizer FOLDER]
+    python3 scripts/random_vl.py OUTDIR [--shape lfm2.5-vl-450m | qwen3.5-0.8b | paddleocr-vl-0.9b | smolvlm-256m | smolvlm-2.2b] [--tokenizer FOLDER]
 
 Needs numpy alone. Weights are BF16, drawn so that numbers stay small; what it says is noise. Tokenizer and template are those of a small model of the same
 family among the tests' data.
@@ -262,6 +262,65 @@ class SmolVlm:
         yield from linear("model.connector.modality_projection.proj", text["D"], vision["scale"] ** 2 * d)
 
 
+class PaddleOcrVl:
+    TOKENIZER = "tests/data/oracle/paddleocrvl-hf/model"
+    VISION = {"D": 1152, "F": 4304, "L": 27, "H": 16, "patch": 14, "image": 384, "merge": 2}
+
+    def config(self):
+        """The language model's configuration is the one that the benchmarks have."""
+        vision = self.VISION
+        return {
+            **json.loads(Path("src/bench/configs/paddleocr-vl-0.9b.json").read_text()),
+            "model_type": "paddleocr_vl",
+            "image_token_id": 100295,
+            "vision_config": {
+                "model_type": "paddleocr_vl",
+                "hidden_size": vision["D"],
+                "intermediate_size": vision["F"],
+                "num_hidden_layers": vision["L"],
+                "num_attention_heads": vision["H"],
+                "image_size": vision["image"],
+                "patch_size": vision["patch"],
+                "spatial_merge_size": vision["merge"],
+            },
+        }
+
+    def tensors(self):
+        """Names, shapes, and whether each is a norm's weight."""
+        text = self.config()
+        d, f, e, h, g = (text[key] for key in ("hidden_size", "intermediate_size", "head_dim", "num_attention_heads", "num_key_value_heads"))
+        yield from linear("lm_head", text["vocab_size"], d)
+        yield from linear("model.embed_tokens", text["vocab_size"], d)
+        yield from norm("model.norm", d)
+        for i in range(text["num_hidden_layers"]):
+            at = f"model.layers.{i}."
+            yield from norm(at + "input_layernorm", d)
+            yield from norm(at + "post_attention_layernorm", d)
+            for part, n, k in [("q_proj", h * e, d), ("k_proj", g * e, d), ("v_proj", g * e, d), ("o_proj", d, h * e)]:
+                yield from linear(f"{at}self_attn.{part}", n, k)
+            for part, n, k in [("gate_proj", f, d), ("up_proj", f, d), ("down_proj", d, f)]:
+                yield from linear(f"{at}mlp.{part}", n, k)
+        vision = self.VISION
+        width, f, patch = vision["D"], vision["F"], vision["patch"]
+        tower = "visual.vision_model."
+        yield tower + "embeddings.patch_embedding.weight", (width, 3, patch, patch), False
+        yield tower + "embeddings.patch_embedding.bias", (width,), False
+        yield from linear(tower + "embeddings.position_embedding", (vision["image"] // patch) ** 2, width)
+        for i in range(vision["L"]):
+            at = f"{tower}encoder.layers.{i}."
+            for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+                yield from linear(f"{at}self_attn.{part}", width, width, True)
+            yield from linear(at + "mlp.fc1", f, width, True)
+            yield from linear(at + "mlp.fc2", width, f, True)
+            yield from norm(at + "layer_norm1", width, True)
+            yield from norm(at + "layer_norm2", width, True)
+        yield from norm(tower + "post_layernorm", width, True)
+        joined = vision["merge"] ** 2 * width
+        yield from norm("mlp_AR.pre_norm", width, True)
+        yield from linear("mlp_AR.linear_1", joined, joined, True)
+        yield from linear("mlp_AR.linear_2", d, joined, True)
+
+
 SMOLVLM_256M = SmolVlm(
     {"D": 576, "L": 30, "H": 9, "G": 3, "F": 1536, "V": 49280},
     {"D": 768, "F": 3072, "L": 12, "H": 12, "patch": 16, "tile": 512, "scale": 4},
@@ -270,7 +329,13 @@ SMOLVLM_2B = SmolVlm(
     {"D": 2048, "L": 24, "H": 32, "G": 32, "F": 8192, "V": 49280},
     {"D": 1152, "F": 4304, "L": 27, "H": 16, "patch": 14, "tile": 384, "scale": 3},
 )
-SHAPES = {"lfm2.5-vl-450m": Lfm2Vl(), "qwen3.5-0.8b": Qwen35(), "smolvlm-256m": SMOLVLM_256M, "smolvlm-2.2b": SMOLVLM_2B}
+SHAPES = {
+    "lfm2.5-vl-450m": Lfm2Vl(),
+    "qwen3.5-0.8b": Qwen35(),
+    "paddleocr-vl-0.9b": PaddleOcrVl(),
+    "smolvlm-256m": SMOLVLM_256M,
+    "smolvlm-2.2b": SMOLVLM_2B,
+}
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ use millrace::format::gguf;
 use millrace::format::{Checkpoint, HfMetadata, Metadata, TensorInfo};
 use millrace::layout::BufferId;
 use millrace::model::{self, AskedPooling, Model, Reserve};
+use millrace::picture::TableResize;
 use millrace::source::disk::open_path;
 use millrace::weights::Recipe;
 use pollster::block_on;
@@ -47,7 +48,7 @@ fn configs() -> Vec<(String, Map<String, Value>)> {
 #[test]
 fn every_key_that_transformers_writes_is_known() {
     let all = configs();
-    assert_eq!(all.len(), 42);
+    assert_eq!(all.len(), 43);
     for (name, config) in all {
         let list = model::list(&header(config)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(list.len() > 100, "{name}: {} tensors", list.len());
@@ -238,6 +239,90 @@ fn what_smolvlm_leaves_out_is_as_transformers_has_it() {
         let error = model::vision::read(&header(config)).expect_err("a key that nobody knows");
         assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains("attention_gate"), "{error}");
     }
+}
+
+/// PaddleOCR-VL, whose published files have the language model's keys at the root, and transformers' own form of them.
+#[test]
+fn keys_of_the_language_model_may_stand_at_the_root() {
+    let published: Value = serde_json::from_str(
+        r#"{
+        "architectures": ["PaddleOCRVLForConditionalGeneration"], "attention_probs_dropout_prob": 0.0,
+        "auto_map": { "AutoModel": "modeling_paddleocr_vl.PaddleOCRVLForConditionalGeneration" },
+        "compression_ratio": 1.0, "head_dim": 128, "hidden_act": "silu", "hidden_dropout_prob": 0.0,
+        "hidden_size": 1024, "ignored_index": -100, "image_token_id": 100295, "intermediate_size": 3072,
+        "max_position_embeddings": 131072, "max_sequence_length": null, "model_type": "paddleocr_vl",
+        "num_attention_heads": 16, "num_hidden_layers": 18, "num_key_value_heads": 2, "pad_token_id": 0,
+        "rms_norm_eps": 1e-05, "rope_is_neox_style": true,
+        "rope_scaling": { "mrope_section": [16, 24, 24], "rope_type": "default", "type": "default" },
+        "rope_theta": 500000, "sliding_window": null, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+        "transformers_version": "4.55.0", "use_3d_rope": true, "use_bias": false, "use_cache": false,
+        "use_flash_attention": false, "video_token_id": 101307, "vision_end_token_id": 101306,
+        "vision_start_token_id": 101305, "vocab_size": 103424, "weight_share_add_bias": true,
+        "vision_config": {
+            "architectures": ["PaddleOCRVisionModel"], "attention_dropout": 0.0, "hidden_act": "gelu_pytorch_tanh",
+            "hidden_size": 1152, "image_size": 384, "intermediate_size": 4304, "layer_norm_eps": 1e-06,
+            "model_type": "paddleocr_vl", "num_attention_heads": 16, "num_channels": 3, "num_hidden_layers": 27,
+            "pad_token_id": 0, "patch_size": 14, "spatial_merge_size": 2, "temporal_patch_size": 2,
+            "tokens_per_second": 2, "torch_dtype": "bfloat16"
+        }
+    }"#,
+    )
+    .expect("an object");
+    let published = published.as_object().expect("an object");
+    let (_, of_transformers) = configs().into_iter().find(|(name, _)| name == "paddleocr").expect("its configuration");
+    for config in [published, &of_transformers] {
+        let list = model::list(&header(config.clone())).expect("a list");
+        let shape = |name: &str| list.iter().find(|t| t.name == name).expect(name).shape.clone();
+        assert_eq!(list.iter().filter_map(|t| t.layer).max(), Some(17));
+        assert_eq!(shape("lm_head.weight"), [103_424, 1024]);
+        assert_eq!(shape("model.layers.0.self_attn.q_proj.weight"), [2048, 1024]);
+        assert_eq!(shape("model.layers.0.self_attn.k_proj.weight"), [256, 1024]);
+        assert_eq!(shape("model.layers.17.mlp.down_proj.weight"), [1024, 3072]);
+        let shapes = list.iter().map(|t| (t.name.clone(), t.shape.iter().map(|n| *n as u64).collect::<Vec<_>>()));
+        let model = model_of(&with_tensors(config.clone(), shapes)).expect("a model");
+        let rope = &model.config().ropes[0];
+        let axes = rope.axes.expect("axes");
+        assert_eq!((rope.base, rope.interleaved, axes.rows, axes.columns), (500_000.0, false, 24, 24));
+        assert_eq!(axes.order, millrace::plan::AxesOrder::Apart);
+
+        let vision = model::vision::read(&header(config.clone())).expect("what reads pictures");
+        let c = &vision.tower;
+        assert_eq!([c.width, c.ff, c.layers.len(), c.heads.h, c.heads.e], [1152, 4304, 27, 16, 72]);
+        assert_eq!((vision.positions, vision.hidden, vision.width, vision.merge), ([27, 27], Some(4608), 1024, 2));
+        assert_eq!(vision.table, model::vision::Table::Resized(TableResize::AlignedMiddles));
+        assert!(vision.grid && vision.norm.is_some_and(|norm| norm.each && norm.eps == 1e-5));
+        // Without a preprocessor_config.json: the first limits, but for what is too much here.
+        let rows = |width, height| vision.pictures.cut(width, height).expect("a cut").prompt_rows();
+        assert_eq!((rows(10, 10), rows(640, 480), rows(2480, 3508)), (196, 391, 988));
+    }
+    let changed = |path: &str, key: &str, value: Value| {
+        let mut config = Value::Object(published.clone());
+        config.pointer_mut(path).expect(path)[key] = value;
+        header(config.as_object().expect("an object").clone())
+    };
+    for (path, key, value) in [
+        ("", "attention_gate", json!(true)),
+        ("", "use_3d_rope", json!(false)),
+        ("", "rope_is_neox_style", json!(false)),
+        ("", "compression_ratio", json!(2.0)),
+        ("/rope_scaling", "mrope_section", json!([16, 24, 23])),
+    ] {
+        let error = model::list(&changed(path, key, value)).expect_err(key);
+        let named = if path.is_empty() { key } else { "[16, 24, 23] rotated pairs" };
+        assert!(error.message().contains(named), "{key}: {error}");
+    }
+    for (key, value) in [
+        ("attention_gate", json!(true)),
+        ("num_channels", json!(1)),
+        ("interpolation_mode", json!("bicubic")),
+        ("rope_parameters", json!({ "rope_type": "axial", "rope_theta": 100.0 })),
+    ] {
+        let error = model::vision::read(&changed("/vision_config", key, value)).expect_err(key);
+        assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains(key), "{key}: {error}");
+    }
+    let corners = changed("/vision_config", "interpolation_align_corners", json!(true));
+    let table = model::vision::read(&corners).expect("what reads pictures").table;
+    assert_eq!(table, model::vision::Table::Resized(TableResize::AlignedCorners));
 }
 
 /// Vision towers and layers that predict further tokens: by name, with their tensors.

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::common::{self, on_cpu};
 use crate::decode_loop::run;
 
-const FIXTURES: [&str; 16] = [
+const FIXTURES: [&str; 18] = [
     "lfm2vl-hf",
     "lfm2vl-gguf",
     "qwen35vl-hf",
@@ -40,6 +40,8 @@ const FIXTURES: [&str; 16] = [
     "gemma3vl-gguf",
     "idefics3vl-hf",
     "idefics3vl-gguf",
+    "paddleocrvl-hf",
+    "paddleocrvl-gguf",
 ];
 
 /// Fixtures in which a picture's rows attend to each other.
@@ -243,6 +245,7 @@ fn conversations_with_pictures_are_those_of_transformers() {
         "gemma4uvl-hf",
         "gemma3vl-hf",
         "idefics3vl-hf",
+        "paddleocrvl-hf",
     ] {
         conversations_of(&Fixture::open(name));
     }
@@ -575,6 +578,47 @@ fn texts_reach_templates_that_want_parts() {
     let plain = tokens(turns("The mill?".into(), "The river <image>.".into()));
     assert_eq!(plain, tokens(turns(parts("The mill?"), parts("The river <image>."))));
     assert!(plain.len() > tokens(turns("".into(), "".into())).len() + 10);
+}
+
+/// PaddleOCR-VL by the names and in the form of transformers' own modules, in place of those that are published.
+#[test]
+fn names_of_modules_are_those_of_published_files_or_of_transformers() {
+    let fixture = Fixture::open("paddleocrvl-hf");
+    let path = fixture.path("model");
+    let bytes = std::fs::read(path.join("model.safetensors")).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let renamed = |name: &str| match name.split_once('.') {
+        Some(("visual", rest)) => format!("model.visual.{rest}"),
+        Some(("mlp_AR", rest)) => format!("model.projector.{rest}"),
+        Some(("model", rest)) => format!("model.language_model.{rest}"),
+        _ => name.to_owned(),
+    };
+    let named: Vec<_> = tensors.tensors().into_iter().map(|(name, view)| (renamed(&name), view)).collect();
+    let weights = safetensors::serialize(named, None).unwrap();
+    let mut config: Value = serde_json::from_slice(&std::fs::read(path.join("config.json")).unwrap()).unwrap();
+    let root = config.as_object_mut().unwrap();
+    let vision = root.remove("vision_config").unwrap();
+    let text = std::mem::take(root);
+    let class = text["architectures"].clone();
+    config =
+        json!({ "architectures": class, "tie_word_embeddings": true, "text_config": text, "vision_config": vision });
+    let mut files = open_path(&path).unwrap();
+    for (name, bytes) in [("model.safetensors", weights), ("config.json", config.to_string().into_bytes())] {
+        files.insert(name.into(), Rc::new(MemorySource::new(name, bytes)));
+    }
+    let shown = picture(&json!({ "width": 97, "height": 64, "seed": 1 }));
+    let messages = json!([{ "role": "user", "content": [{ "type": "text", "text": "OCR:" }, { "type": "image" }] }]);
+    let asked = Request {
+        pictures: vec![shown],
+        ignore_eos: true,
+        logprobs: Some(3),
+        max_tokens: Some(8),
+        ..Request::new(Prompt::Messages(messages))
+    };
+    let expected = run(&mut fixture.engine(Lane::Exact), &asked);
+    let options = LoadOptions { lane: Lane::Exact, ..LoadOptions::default() };
+    let found = run(&mut common::load(&files, &options).unwrap(), &asked);
+    assert_eq!((found.tokens, found.logprobs), (expected.tokens, expected.logprobs));
 }
 
 /// Conversations with pictures and without take their steps together: each has its own rotary positions.
