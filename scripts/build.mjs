@@ -16,7 +16,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { alone } from './lib/cargo.mjs';
 import { ask, cache, hashOf, isMain, main, once, root, run, say, targetDir } from './lib/env.mjs';
 import { nameBySimilarity } from './lib/similar.mjs';
@@ -135,25 +135,32 @@ async function compile({ cargo, args, env, quiet = false }, profile, name, sourc
   const flags = Object.entries(process.env).filter(([name]) =>
     /^(CARGO_PROFILE_|CARGO_ENCODED_|RUSTFLAGS$)/.test(name),
   );
-  const key = hashOf([...sources, `=${JSON.stringify([version, args, env, flags.sort()])}`]);
-  const folder = join(cache, 'modules', `${name}-${profile}`);
-  const kept = join(folder, `${key}.wasm`);
+  const keyNow = () => hashOf([...sources, `=${JSON.stringify([version, args, env, flags.sort()])}`]);
+  const key = keyNow();
+  const kept = join(cache, 'modules', `${basename(to, '.wasm')}-${profile}`, `${key}.wasm`);
   if (existsSync(kept)) {
-    copyFileSync(kept, to);
     utimesSync(kept, new Date(), new Date());
+    copyFileSync(kept, to);
     return;
   }
   await alone(async () => {
     await run(cargo, args, { env, quiet });
     copyFileSync(join(targetDir, WASM, profile, `${name}.wasm`), to);
+    // What was edited meanwhile may be in it or not.
+    if (keyNow() === key) keep(to, kept);
   }, profile);
+}
+
+/** Keeps a module under the profile's lock, and of those in its folder the ones that were used last. */
+function keep(module, kept) {
+  const folder = dirname(kept);
   mkdirSync(folder, { recursive: true });
-  const whole = `${kept}.${process.pid}`;
-  copyFileSync(to, whole);
-  renameSync(whole, kept);
-  const age = (file) => statSync(join(folder, file)).mtimeMs;
-  const oldest = readdirSync(folder).sort((a, b) => age(b) - age(a));
-  for (const file of oldest.slice(KEPT)) rmSync(join(folder, file), { force: true });
+  // Whole at once: another clone may be looking.
+  copyFileSync(module, `${kept}.part`);
+  renameSync(`${kept}.part`, kept);
+  const used = (file) => statSync(join(folder, file)).mtimeMs;
+  const newest = readdirSync(folder).sort((a, b) => used(b) - used(a));
+  for (const file of newest.slice(KEPT)) rmSync(join(folder, file), { force: true });
 }
 
 /**

@@ -28,6 +28,23 @@ def norm(name, n, bias=False):
         yield name + ".bias", (n,), False
 
 
+def siglip(tower, vision, side):
+    """A SigLIP tower whose table of positions is for pictures of `side` pixels."""
+    d, f, patch = vision["D"], vision["F"], vision["patch"]
+    yield tower + "embeddings.patch_embedding.weight", (d, 3, patch, patch), False
+    yield tower + "embeddings.patch_embedding.bias", (d,), False
+    yield from linear(tower + "embeddings.position_embedding", (side // patch) ** 2, d)
+    for i in range(vision["L"]):
+        at = f"{tower}encoder.layers.{i}."
+        for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            yield from linear(f"{at}self_attn.{part}", d, d, True)
+        yield from linear(at + "mlp.fc1", f, d, True)
+        yield from linear(at + "mlp.fc2", d, f, True)
+        yield from norm(at + "layer_norm1", d, True)
+        yield from norm(at + "layer_norm2", d, True)
+    yield from norm(tower + "post_layernorm", d, True)
+
+
 class Lfm2Vl:
     TOKENIZER = "tests/data/oracle/lfm2vl-hf/model"
     TEXT = {"D": 1024, "L": 16, "H": 16, "G": 8, "F": 4608, "V": 65536, "attention": (2, 5, 8, 10, 12, 14)}
@@ -245,21 +262,8 @@ class SmolVlm:
             for part, n, k in [("gate_proj", f, d), ("up_proj", f, d), ("down_proj", d, f)]:
                 yield from linear(f"{at}mlp.{part}", n, k)
         vision = self.vision
-        d, f, patch = vision["D"], vision["F"], vision["patch"]
-        tower = "model.vision_model."
-        yield tower + "embeddings.patch_embedding.weight", (d, 3, patch, patch), False
-        yield tower + "embeddings.patch_embedding.bias", (d,), False
-        yield from linear(tower + "embeddings.position_embedding", (vision["tile"] // patch) ** 2, d)
-        for i in range(vision["L"]):
-            at = f"{tower}encoder.layers.{i}."
-            for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
-                yield from linear(f"{at}self_attn.{part}", d, d, True)
-            yield from linear(at + "mlp.fc1", f, d, True)
-            yield from linear(at + "mlp.fc2", d, f, True)
-            yield from norm(at + "layer_norm1", d, True)
-            yield from norm(at + "layer_norm2", d, True)
-        yield from norm(tower + "post_layernorm", d, True)
-        yield from linear("model.connector.modality_projection.proj", text["D"], vision["scale"] ** 2 * d)
+        yield from siglip("model.vision_model.", vision, vision["tile"])
+        yield from linear("model.connector.modality_projection.proj", text["D"], vision["scale"] ** 2 * vision["D"])
 
 
 class PaddleOcrVl:
@@ -301,22 +305,9 @@ class PaddleOcrVl:
             for part, n, k in [("gate_proj", f, d), ("up_proj", f, d), ("down_proj", d, f)]:
                 yield from linear(f"{at}mlp.{part}", n, k)
         vision = self.VISION
-        width, f, patch = vision["D"], vision["F"], vision["patch"]
-        tower = "visual.vision_model."
-        yield tower + "embeddings.patch_embedding.weight", (width, 3, patch, patch), False
-        yield tower + "embeddings.patch_embedding.bias", (width,), False
-        yield from linear(tower + "embeddings.position_embedding", (vision["image"] // patch) ** 2, width)
-        for i in range(vision["L"]):
-            at = f"{tower}encoder.layers.{i}."
-            for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
-                yield from linear(f"{at}self_attn.{part}", width, width, True)
-            yield from linear(at + "mlp.fc1", f, width, True)
-            yield from linear(at + "mlp.fc2", width, f, True)
-            yield from norm(at + "layer_norm1", width, True)
-            yield from norm(at + "layer_norm2", width, True)
-        yield from norm(tower + "post_layernorm", width, True)
-        joined = vision["merge"] ** 2 * width
-        yield from norm("mlp_AR.pre_norm", width, True)
+        yield from siglip("visual.vision_model.", vision, vision["image"])
+        joined = vision["merge"] ** 2 * vision["D"]
+        yield from norm("mlp_AR.pre_norm", vision["D"], True)
         yield from linear("mlp_AR.linear_1", joined, joined, True)
         yield from linear("mlp_AR.linear_2", d, joined, True)
 

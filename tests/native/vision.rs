@@ -308,33 +308,26 @@ fn pictures_are_read_once_and_known_by_what_they_show() {
         let shown = |seed: u32| picture(&json!({ "width": 97, "height": 64, "seed": seed }));
         let part = json!({ "type": "image_url", "image_url": { "url": "data:" } });
         let user = |words: &str| json!({ "role": "user", "content": [part, { "type": "text", "text": words }] });
-        let ask = |messages: Value, pictures: Vec<Rc<Picture>>| Request {
-            pictures,
-            ignore_eos: true,
-            max_tokens: Some(8),
-            logprobs: Some(3),
-            ..Request::new(Prompt::Messages(messages))
-        };
-        let first = run(&mut engine, &ask(json!([user("What?")]), vec![shown(1)]));
+        let first = run(&mut engine, &likeliest(json!([user("What?")]), vec![shown(1)]));
         // The picture's rows are the longest run of equal tokens.
-        let prompt = engine.prompt_tokens(&ask(json!([user("What?")]), vec![shown(1)])).unwrap();
+        let prompt = engine.prompt_tokens(&likeliest(json!([user("What?")]), vec![shown(1)])).unwrap();
         let runs = prompt.chunk_by(|a, b| a == b).scan(0, |end, run| {
             *end += run.len();
             Some((run.len(), *end - run.len()))
         });
         let (_, before) = runs.max_by_key(|(length, _)| *length).unwrap();
-        let other = run(&mut engine, &ask(json!([user("What?")]), vec![shown(2)]));
+        let other = run(&mut engine, &likeliest(json!([user("What?")]), vec![shown(2)]));
         assert!(other.cached_tokens <= before, "{name}: {}", other.cached_tokens);
         assert_ne!(other.logprobs, first.logprobs, "{name}: the picture matters");
         let messages = json!([user("What?"), { "role": "assistant", "content": "It." }, user("And this?")]);
-        let request = ask(messages, vec![shown(1), shown(3)]);
+        let request = likeliest(messages, vec![shown(1), shown(3)]);
         let expected = run(&mut fixture.engine(Lane::Exact), &request).tokens;
         assert_eq!(run(&mut engine, &request).tokens, expected, "{name}");
         engine.device().lose();
         let after = run(&mut engine, &Request { reuse: false, ..request.clone() });
         assert_eq!((&after.tokens, after.recoveries), (&expected, 1), "{name}");
         // From the cached rows; in layers with a window the order of sums depends on where a pass begins.
-        let again = run(&mut engine, &Request { reuse: false, ..ask(json!([user("What?")]), vec![shown(1)]) });
+        let again = run(&mut engine, &Request { reuse: false, ..likeliest(json!([user("What?")]), vec![shown(1)]) });
         assert_eq!(again.logprobs, first.logprobs, "{name}");
     }
 }
@@ -437,6 +430,17 @@ fn pictures_whose_rows_see_each_other_are_read_whole() {
     }
 }
 
+/// Eight tokens of an answer, with the three likeliest at each.
+fn likeliest(messages: Value, pictures: Vec<Rc<Picture>>) -> Request {
+    Request {
+        pictures,
+        ignore_eos: true,
+        max_tokens: Some(8),
+        logprobs: Some(3),
+        ..Request::new(Prompt::Messages(messages))
+    }
+}
+
 /// The vocabulary of Gemma's own GGUF files ends before the placeholder token of a picture's rows: another token is
 /// used.
 #[test]
@@ -459,13 +463,7 @@ fn vocabularies_without_the_token_of_rows_have_another() {
     };
     let shown = picture(&json!({ "width": 97, "height": 64, "seed": 1 }));
     let messages = json!([{ "role": "user", "content": [{ "type": "image" }, { "type": "text", "text": "What?" }] }]);
-    let asked = Request {
-        pictures: vec![shown],
-        ignore_eos: true,
-        logprobs: Some(3),
-        max_tokens: Some(8),
-        ..Request::new(Prompt::Messages(messages))
-    };
+    let asked = likeliest(messages, vec![shown]);
     let expected = run(&mut fixture.engine(Lane::Exact), &asked);
     let found =
         run(&mut renamed(&[("<image_soft_token>", "<of a picture>"), ("<|finetune_right_pad_id|>", "<pad>")]), &asked);
@@ -595,26 +593,20 @@ fn names_of_modules_are_those_of_published_files_or_of_transformers() {
     };
     let named: Vec<_> = tensors.tensors().into_iter().map(|(name, view)| (renamed(&name), view)).collect();
     let weights = safetensors::serialize(named, None).unwrap();
-    let mut config: Value = serde_json::from_slice(&std::fs::read(path.join("config.json")).unwrap()).unwrap();
-    let root = config.as_object_mut().unwrap();
-    let vision = root.remove("vision_config").unwrap();
-    let text = std::mem::take(root);
-    let class = text["architectures"].clone();
-    config =
-        json!({ "architectures": class, "tie_word_embeddings": true, "text_config": text, "vision_config": vision });
+    let mut text: Value = serde_json::from_slice(&std::fs::read(path.join("config.json")).unwrap()).unwrap();
+    let config = json!({
+        "architectures": text["architectures"].clone(),
+        "tie_word_embeddings": true,
+        "vision_config": text["vision_config"].take(),
+        "text_config": text,
+    });
     let mut files = open_path(&path).unwrap();
     for (name, bytes) in [("model.safetensors", weights), ("config.json", config.to_string().into_bytes())] {
         files.insert(name.into(), Rc::new(MemorySource::new(name, bytes)));
     }
     let shown = picture(&json!({ "width": 97, "height": 64, "seed": 1 }));
     let messages = json!([{ "role": "user", "content": [{ "type": "text", "text": "OCR:" }, { "type": "image" }] }]);
-    let asked = Request {
-        pictures: vec![shown],
-        ignore_eos: true,
-        logprobs: Some(3),
-        max_tokens: Some(8),
-        ..Request::new(Prompt::Messages(messages))
-    };
+    let asked = likeliest(messages, vec![shown]);
     let expected = run(&mut fixture.engine(Lane::Exact), &asked);
     let options = LoadOptions { lane: Lane::Exact, ..LoadOptions::default() };
     let found = run(&mut common::load(&files, &options).unwrap(), &asked);

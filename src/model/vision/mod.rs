@@ -10,26 +10,27 @@ mod lfm2_vl;
 mod limited;
 mod paddleocr;
 mod qwen3_vl;
+mod siglip;
 
 use std::fmt::Write as _;
 
 use millrace_picture::{Cut, Place as CropPlace, QwenVl, TableResize};
 use serde_json::{Map, Value};
 
-use super::config::{Biases, Encoder, LayerKind, ModelConfig, NO_ROPE, NormKind, PictureAttention, activation};
+use super::config::{Encoder, ModelConfig, NormKind, PictureAttention};
 use super::decoder::{Layer, NormWeights, norm_of};
 use super::keys::Keys;
 use super::names::TensorNames;
-use super::rope::{Rope, Scaling};
 use super::tensors::{LeftOut, Listed, Place, Rows, Tensors};
 use super::{Model, Pooling, Reserve};
 use crate::blocks::{BLOCK, dequantize};
 use crate::error::{Error, Result};
 use crate::format::{Checkpoint, Metadata};
 use crate::layout::BufferId;
-use crate::plan::{Activation, Axes, AxesOrder, Builder, Heads, Mlp, Norm, Stage, Value as Made};
+use crate::plan::{Activation, Builder, Mlp, Norm, Stage, Value as Made};
 use crate::weights::{Matrix, VectorSource};
 use limited::LimitedLayer;
+use siglip::{SIGLIP, rotated, rotated_as_usual, siglip, siglip_of};
 
 /// Sizes and constants of a tower and its projector.
 #[derive(Debug, Clone)]
@@ -641,35 +642,6 @@ fn asked_of(checkpoint: &Checkpoint) -> Option<Map<String, Value>> {
     )
 }
 
-/// transformers' names of a tower of SigLIP's kin, but for its projector.
-const SIGLIP: TensorNames = TensorNames {
-    prefixes: &[],
-    layers: "encoder.layers",
-    outside: &[],
-    layer: &[
-        ("attn_norm", "layer_norm1"),
-        ("attn_q", "self_attn.q_proj"),
-        ("attn_k", "self_attn.k_proj"),
-        ("attn_v", "self_attn.v_proj"),
-        ("attn_output", "self_attn.out_proj"),
-        ("ffn_norm", "layer_norm2"),
-        ("ffn_up", "mlp.fc1"),
-        ("ffn_down", "mlp.fc2"),
-    ],
-    gguf: &[("attn_norm", "ln1"), ("ffn_norm", "ln2"), ("attn_output", "attn_out")],
-    ignored: &[],
-};
-
-/// A SigLIP tower, by its keys.
-fn siglip_of(keys: &Keys<'_>, architecture: &'static str, patches: u32) -> Result<ModelConfig> {
-    let (width, h) =
-        (keys.need("embedding_length", "hidden_size")?, keys.need("attention.head_count", "num_attention_heads")?);
-    let sizes = [width, keys.need("feed_forward_length", "intermediate_size")?, h, keys.layers()?];
-    let eps = keys.positive("attention.layer_norm_epsilon", "layer_norm_eps")?.unwrap_or(1e-6);
-    let gelu = keys.text("", "hidden_act")?.map_or(Ok(Activation::GeluTanh), activation)?;
-    siglip(architecture, sizes, eps, gelu, patches)
-}
-
 /// A size as the crate of pictures has it.
 fn whole(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
@@ -678,66 +650,6 @@ fn whole(n: usize) -> u32 {
 /// What is wrong with a file that says how pictures are prepared.
 fn wrong_in(file: &str) -> impl Fn(millrace_picture::Error) -> Error {
     move |e| Error::bad_model(format!("{file}: {e}"))
-}
-
-/// A tower as those of SigLIP's kin are: LayerNorms before, biases everywhere, attention both ways of heads as wide as
-/// the keys say.
-fn siglip(
-    architecture: &'static str,
-    sizes: [usize; 4],
-    eps: f64,
-    gelu: Activation,
-    patches: u32,
-) -> Result<ModelConfig> {
-    let [width, ff, h, layers] = sizes;
-    if !width.is_multiple_of(h) {
-        return Err(Error::bad_model(format!("{h} heads do not divide the width {width} of what reads pictures")));
-    }
-    let mut tower = ModelConfig::plain(architecture, width, ff, Heads { h, g: h, e: width / h }, layers);
-    tower.eps = eps;
-    tower.layers.fill(LayerKind { rope: NO_ROPE, ..LayerKind::USUAL });
-    tower.norm = NormKind::Layer;
-    tower.biases = Biases { qkv: true, output: true, ff: true, experts: false };
-    tower.mlp = Mlp { gated: false, ..Mlp::gated(gelu) };
-    reads_pictures(&mut tower, patches);
-    Ok(tower)
-}
-
-/// Has patches be rotated by their rows and columns, each by frequencies of its own from that base on.
-fn rotated(tower: &mut ModelConfig, base: f64, order: AxesOrder) -> Result<()> {
-    let e = tower.heads.e;
-    if !e.is_multiple_of(4) {
-        return Err(Error::bad_model(format!(
-            "heads of {e} in what reads pictures: rows and columns rotate half of each, in pairs"
-        )));
-    }
-    let (pairs, axes) = (e / 4, Some(Axes { rows: e / 4, columns: e / 4, order }));
-    tower.ropes = vec![Rope {
-        base,
-        dims: e,
-        interleaved: false,
-        scaling: Scaling::EachAxis { pairs },
-        factor: 1.0,
-        growth: None,
-        axes,
-    }];
-    tower.layers.iter_mut().for_each(|layer| layer.rope = 0);
-    Ok(())
-}
-
-/// Refuses rotations in config.json that are others than these, which some writers say.
-fn rotated_as_usual(keys: &Keys<'_>, base: f64) -> Result<()> {
-    let usual = |(key, value): (&String, &Value)| match key.as_str() {
-        "rope_type" => ["default", "axial"].iter().any(|kind| value == kind),
-        "rope_theta" => value.as_f64() == Some(base),
-        _ => false,
-    };
-    if keys.object("rope_parameters")?.is_none_or(|parameters| parameters.iter().all(usual)) {
-        return Ok(());
-    }
-    Err(Error::unsupported(format!(
-        "config.json: rope_parameters of vision_config are other than axial ones of base {base}"
-    )))
 }
 
 /// The language model's width, by config.json; where that has no part for it, its keys stand at the root.
