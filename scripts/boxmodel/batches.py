@@ -51,13 +51,17 @@ class Packer:
         tokens = np.append(tokens, self.end)
         return tokens[:-1], tokens[1:]
 
+    def words_of(self, text: str) -> str:
+        """What a rendered chat becomes before it is cut into tokens."""
+        return text
+
     def pieces(self, rng: Random, many: int) -> list[tuple[np.ndarray, np.ndarray]]:
         texts, chats = [], []
         for _ in range(many):
             is_chat = rng.random() >= DOCUMENTS
             if is_chat:
                 chat = training_chat(rng)
-                texts.append(render_fast(chat.messages, chat.tools))
+                texts.append(self.words_of(render_fast(chat.messages, chat.tools)))
             else:
                 texts.append(training_document(rng))
             chats.append(is_chat)

@@ -20,7 +20,7 @@ below and nothing about the world.
 | architecture | `LlamaForCausalLM`: {layers} layers, width {D}, {H} query heads and {G} kv heads of {E}, feed-forward {F}, tied embeddings |
 | parameters | {parameters:,} |
 | context | {C} tokens, RoPE theta {theta:.0f} |
-| vocabulary | {V}: byte-level BPE, one token a digit, `<\\|im_start\\|>`, `<\\|im_end\\|>` (ends a turn), `<\\|endoftext\\|>` |
+| vocabulary | {V}: byte-level BPE, one token a digit, `<\\|im_start\\|>`, `<\\|im_end\\|>` (ends a turn), `<\\|endoftext\\|>`, and three tokens of pictures |
 | chat template | ChatML with system message, several turns, tools as JSON schemas, tool replies |
 | file | `box.gguf`, GGUF v3, matrices Q8_0, norms F32, {size:,} bytes |
 | seed | {seed} |
@@ -40,6 +40,9 @@ generators of {skills} skills, each skill in ten or more wordings, one to twelve
 twice. AdamW, rate {rate}, {warmup} steps of warm-up, linear decay over the last {decay:.0%}, bf16 autocast, loss on what the
 assistant says. It took {minutes:.1f} minutes on one {device} with PyTorch {torch}. The same seed gives the same text, batches and
 initial weights; a GPU's order of summation does not repeat to the bit.
+
+Then it learned to use the rows of pictures, together with what reads them, among a quarter of text alone: mmproj-box.md.
+The figures below are of the file after that.
 
 ## Held-out questions
 

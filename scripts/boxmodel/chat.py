@@ -10,6 +10,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 END_OF_TEXT, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 SPECIAL = (END_OF_TEXT, START, END)  # ids 0, 1, 2
+IMAGE, AROUND, WHOLE = "<image>", "<fake_token_around_image>", "<global-img>"
+PICTURE = (IMAGE, AROUND, WHOLE)  # the last three ids: see sight/tokens.py
 
 TEMPLATE = (Path(__file__).parent / "template.jinja").read_text()
 CALL_HINT = 'To call one, answer <tool_call>{"name": ..., "arguments": {...}}</tool_call>'

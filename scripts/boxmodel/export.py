@@ -11,7 +11,7 @@ import torch
 from gguf.quants import dequantize, quantize
 from tokenizers import Tokenizer
 
-from .chat import END, END_OF_TEXT, SPECIAL, TEMPLATE
+from .chat import END, END_OF_TEXT, PICTURE, SPECIAL, TEMPLATE
 from .config import SHAPE, Shape
 from .model import Llama
 
@@ -67,7 +67,7 @@ def write(state: dict[str, torch.Tensor], tokenizer: Tokenizer, tokenizer_file: 
     out.add_tokenizer_model("gpt2")
     out.add_tokenizer_pre("smollm")
     out.add_token_list([tokenizer.id_to_token(i) for i in range(s.V)])
-    out.add_token_types([gguf.TokenType.CONTROL if tokenizer.id_to_token(i) in SPECIAL else gguf.TokenType.NORMAL
+    out.add_token_types([gguf.TokenType.CONTROL if tokenizer.id_to_token(i) in SPECIAL + PICTURE else gguf.TokenType.NORMAL
                          for i in range(s.V)])
     out.add_token_merges(merges(tokenizer_file))
     out.add_bos_token_id(tokenizer.token_to_id(END_OF_TEXT))

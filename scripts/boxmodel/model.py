@@ -87,9 +87,12 @@ class Llama(nn.Module):
 
     def forward(self, tokens: Tensor, mask: Tensor, start: int = 0, caches: list[list] | None = None) -> Tensor:
         """tokens (B, T), mask broadcast to (B, 1, T, start + T), True where seen -> hidden states (B, T, D)."""
-        T = tokens.shape[1]
+        return self.embedded(self.token_embd(tokens), mask, start, caches)
+
+    def embedded(self, x: Tensor, mask: Tensor, start: int = 0, caches: list[list] | None = None) -> Tensor:
+        """The hidden states of rows (B, T, D), which are embeddings of tokens or what a tower made of a picture."""
+        T = x.shape[1]
         cos, sin = self.cos[start : start + T], self.sin[start : start + T]
-        x = self.token_embd(tokens)
         for i, layer in enumerate(self.blk):
             x = layer(x, cos, sin, mask, caches[i] if caches is not None else None)
         return self.output_norm(x)

@@ -2,6 +2,8 @@
 # From nothing to www/models/box.gguf, its card and its reference answers; or one command of it: see README.md.
 #   scripts/boxmodel/run.sh                       everything, going on from the checkpoint where there is one
 #   scripts/boxmodel/run.sh COMMAND [OPTIONS]     one command, for example `train --resume --max-seconds 460`
+#   scripts/boxmodel/run.sh sight                 then what reads pictures: mmproj-box.gguf, its card and reference answers
+#   scripts/boxmodel/run.sh sight COMMAND [OPTIONS]
 # BOXMODEL_PYTHON names a Python that has the requirements already; otherwise an environment is made in .cache/.
 set -eu
 
@@ -21,6 +23,36 @@ boxmodel() {
     (cd "$root/scripts" && TOKENIZERS_PARALLELISM=false "$python" -m boxmodel "$@")
 }
 
+sight() {
+    (cd "$root/scripts" && TOKENIZERS_PARALLELISM=false "$python" -m boxmodel.sight "$@")
+}
+
+# Runs a command of training, which ends with 3 where the slice is over but the training is not.
+until_done() {
+    status=3
+    while [ "$status" -eq 3 ]; do
+        status=0
+        "$@" || status=$?
+    done
+    [ "$status" -eq 0 ] || exit "$status"
+}
+
+if [ "${1:-}" = sight ]; then
+    shift
+    if [ $# -gt 0 ]; then
+        sight "$@"
+        exit
+    fi
+    sight tokens
+    until_done sight train --resume
+    sight export
+    sight evaluate
+    sight reference
+    sight card
+    boxmodel reference
+    exit
+fi
+
 if [ $# -gt 0 ]; then
     boxmodel "$@"
     exit
@@ -28,12 +60,7 @@ fi
 
 boxmodel check
 boxmodel tokenizer
-status=3
-while [ "$status" -eq 3 ]; do # 3: the slice is over, the training is not
-    status=0
-    boxmodel train --resume || status=$?
-done
-[ "$status" -eq 0 ] || exit "$status"
+until_done boxmodel train --resume
 boxmodel export
 boxmodel reference
 boxmodel card

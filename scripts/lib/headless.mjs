@@ -27,12 +27,23 @@ export function localModel(model) {
   return model;
 }
 
+/** Whether a vision tower's file is named after a model's. */
+function isNamedAfter(projector, model) {
+  const rest = projector.toLowerCase().replace(/^mmproj[-_.]*/, '');
+  const stem = model.toLowerCase().replace(/\.gguf$/, '');
+  return rest.startsWith(stem) && !/^[a-z0-9]/.test(rest.slice(stem.length));
+}
+
 /** The vision tower's file beside a .gguf file, if there is one: of several the one that src/source/spec.rs chooses. */
 function projectorBeside(path) {
   const rank = (name) => ['q8_0', '[^b]f16', 'bf16'].findIndex((type) => new RegExp(type, 'i').test(name)) >>> 0;
   const is = (name) => /mmproj.*\.gguf$/i.test(name);
   if (!path.endsWith('.gguf') || is(basename(path))) return null;
-  const there = readdirSync(dirname(resolve(path))).filter(is);
+  const names = readdirSync(dirname(resolve(path)));
+  const models = names.filter((name) => name.endsWith('.gguf') && !is(name) && name !== basename(path));
+  const own = names.filter((name) => is(name) && isNamedAfter(name, basename(path)));
+  const there =
+    own.length > 0 ? own : names.filter((name) => is(name) && !models.some((model) => isNamedAfter(name, model)));
   return there.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))[0] ?? null;
 }
 

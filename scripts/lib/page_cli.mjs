@@ -38,10 +38,13 @@ export function readText(path) {
   return readFileSync(path, 'utf8');
 }
 
+/** The model in the box, with what reads pictures for it. */
+const BUILTIN = '/models/box.gguf#mmproj=mmproj-box.gguf';
+
 /** The page's `Engine.load` with a model that `openPage` serves, or that is bundled or on the network. */
 export function placed(load, served, given) {
   // The profile is thrown away with the browser: there is nothing to keep the model for.
-  return { ...load, model: served ?? (given === 'builtin' ? '/models/box.gguf' : given), cache: false };
+  return { ...load, model: served ?? (given === 'builtin' ? BUILTIN : given), cache: false };
 }
 
 let shown = '';

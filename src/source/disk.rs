@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 
-use super::spec::{best_projector, gguf_parts, is_projector, names};
+use super::spec::{gguf_parts, is_projector, names, projector_beside};
 use super::{ByteSource, Files, check_range};
 use crate::error::{Error, Result};
 
@@ -84,7 +84,8 @@ fn insert_projector(files: &mut Files, model: &Path) {
     let parent = model.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    let Some(name) = best_projector(names.iter().map(String::as_str)) else { return };
+    let of = model.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some(name) = projector_beside(of, &names) else { return };
     if let Ok(file) = DiskSource::open(&parent.join(name)) {
         files.insert(name.to_owned(), Rc::new(file));
     }
@@ -93,8 +94,8 @@ fn insert_projector(files: &mut Files, model: &Path) {
 /// The model at `path`: a single file, or those files of a folder that belong to a model.
 ///
 /// Of a folder, configuration, tokenizer and every `.safetensors` are opened; a folder with exactly one `.gguf` and no
-/// config.json is that file. A projector (`mmproj-*.gguf`) beside a `.gguf` file is among its files. Fails with
-/// `NOT_FOUND` if `path` or everything that a model needs is missing.
+/// config.json is that file. A projector (`mmproj-*.gguf`) beside a `.gguf` file is among its files, unless it is named
+/// after another model there. Fails with `NOT_FOUND` if `path` or everything that a model needs is missing.
 pub fn open_path(path: &Path) -> Result<Files> {
     let meta = std::fs::metadata(path).map_err(|e| io_error(path, &e))?;
     let mut files = Files::new();

@@ -114,6 +114,24 @@ pub fn best_projector<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a st
     names.filter(|name| is_projector(name)).min_by_key(|name| (rank(name), *name))
 }
 
+/// Whether a projector's name begins with that of a model: `mmproj-box-f16.gguf` with that of `box.gguf`.
+fn is_named_after(projector: &str, model: &str) -> bool {
+    let (projector, model) = (projector.to_ascii_lowercase(), model.to_ascii_lowercase());
+    let rest = projector.trim_start_matches("mmproj").trim_start_matches(['-', '_', '.']);
+    let behind = model.strip_suffix(".gguf").and_then(|stem| rest.strip_prefix(stem));
+    behind.is_some_and(|behind| !behind.starts_with(|c: char| c.is_ascii_alphanumeric()))
+}
+
+/// The projector for a model among the files of its folder: one that is named after it, else the best of those that are
+/// not named after another model there.
+pub fn projector_beside<'a>(model: &str, names: &'a [String]) -> Option<&'a str> {
+    let all = || names.iter().map(String::as_str);
+    let of_another =
+        |projector: &str| all().any(|other| other != model && !is_projector(other) && is_named_after(projector, other));
+    best_projector(all().filter(|name| is_named_after(name, model)))
+        .or_else(|| best_projector(all().filter(|name| !of_another(name))))
+}
+
 /// The names of files in a Hugging Face folder.
 pub mod names {
     /// The architecture's numbers.
@@ -399,6 +417,24 @@ mod tests {
 
     fn file(url: &str) -> ModelSpec {
         ModelSpec::Remote(Remote::File { url: url.into(), projector: None })
+    }
+
+    #[test]
+    fn a_projector_that_is_named_after_another_model_is_left_out() {
+        let of = |model: &str, list: &[&str]| {
+            let names: Vec<String> = list.iter().map(|name| (*name).to_owned()).collect();
+            projector_beside(model, &names).map(str::to_owned)
+        };
+        let boxes = ["box.gguf", "embed.gguf", "mmproj-box.gguf"];
+        assert_eq!(of("box.gguf", &boxes).as_deref(), Some("mmproj-box.gguf"));
+        assert_eq!(of("embed.gguf", &boxes), None);
+        // Of one that is named after none it is not known whose it is.
+        let both = ["a.gguf", "ab.gguf", "mmproj-AB-F16.gguf", "mmproj-Q8_0.gguf"];
+        assert_eq!(of("ab.gguf", &both).as_deref(), Some("mmproj-AB-F16.gguf"));
+        assert_eq!(of("a.gguf", &both).as_deref(), Some("mmproj-Q8_0.gguf"));
+        let published =
+            ["LFM2.5-VL-450M-Q4_0.gguf", "mmproj-LFM2.5-VL-450m-F16.gguf", "mmproj-LFM2.5-VL-450m-Q8_0.gguf"];
+        assert_eq!(of(published[0], &published).as_deref(), Some(published[2]));
     }
 
     #[test]

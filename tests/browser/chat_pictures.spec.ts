@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { accessible, look } from './looks.ts';
-import { expect, root, test, type Page } from './support.ts';
+import { bytesOf, expect, root, test, TINY, type Page } from './support.ts';
 
 const MODEL = '/data/oracle/lfm2vl-hf/model/';
 const ICON = join(root, 'www', 'icons', 'icon-192.png');
@@ -23,8 +23,8 @@ async function answered(page: Page, count: number): Promise<void> {
   await expect(page.locator('#messages .writing')).toHaveCount(0);
 }
 
-/** Drops files, or pastes them into the composer. */
-async function hand(page: Page, how: 'drop' | 'paste', names: readonly string[]): Promise<void> {
+/** Drops files that hold a picture, or pastes them into the composer. */
+async function hand(page: Page, how: 'drop' | 'paste', names: readonly string[], picture = ICON): Promise<void> {
   await page.evaluate(
     ({ how, names, bytes }) => {
       const data = new DataTransfer();
@@ -36,7 +36,7 @@ async function hand(page: Page, how: 'drop' | 'paste', names: readonly string[])
           : new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true });
       document.querySelector(how === 'drop' ? 'main' : '#prompt')!.dispatchEvent(event);
     },
-    { how, names, bytes: [...readFileSync(ICON)] },
+    { how, names, bytes: [...readFileSync(picture)] },
   );
 }
 
@@ -75,9 +75,33 @@ test('pictures are attached, shown, answered, and kept with the conversation', a
   await expect(questions(page).getByRole('img')).toHaveCount(2);
 });
 
-test('a model that reads no pictures says so', async ({ page, site }) => {
+test('the model in the box reads its example, and what is dropped', async ({ page, site }) => {
+  const answer = page.locator('#messages .assistant').last();
   await page.goto(site.url);
+  await page.getByRole('button', { name: 'Solve the sum in this picture.' }).click();
+  await expect(questions(page).getByRole('img', { name: 'Example.png' })).toBeVisible();
+  await expect(answer).toContainText('17 + 25 = 42.');
+  const lines = bytesOf('tests/data/box/pictures/answers.jsonl').toString().trim().split('\n');
+  const asked = lines.map((line) => JSON.parse(line) as { picture: string; question: string; reference_text: string });
+  for (const name of ['words-000.png', 'shapes-243.png']) {
+    const { picture, question, reference_text: text } = asked.find((one) => one.picture === name)!;
+    await page.getByRole('button', { name: 'New chat' }).click();
+    await hand(page, 'drop', [picture], join(root, 'tests/data/box/pictures', picture));
+    await expect(attached(page).locator('.tokens')).toHaveText('103 tokens');
+    await page.getByLabel('Message', { exact: true }).fill(question);
+    await page.getByLabel('Message', { exact: true }).press('Enter');
+    await expect(answer).toContainText(text);
+  }
+  // It still answers without one.
+  await page.getByLabel('Message', { exact: true }).fill('What is 38 + 47?');
+  await page.getByLabel('Message', { exact: true }).press('Enter');
+  await expect(answer).toContainText('38 + 47 = 85.');
+});
+
+test('a model that reads no pictures says so', async ({ page, site }) => {
+  await page.goto(`${site.url}/?model=${TINY}`);
   await expect(page.locator('#state')).toHaveAttribute('data-state', 'ready');
+  await expect(page.getByRole('button', { name: 'Solve the sum in this picture.' })).toBeHidden();
   await expect(attach(page)).toBeHidden();
   await hand(page, 'drop', ['dropped.png']);
   await expect(page.getByText('This model does not read pictures.')).toBeVisible();

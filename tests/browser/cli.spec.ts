@@ -82,7 +82,7 @@ test('both show pictures to a model that reads them, from a folder and from a fi
   const wrong = [
     await generate('--prompt', 'a', '--image', icon),
     await generate('--chat', 'a', '--image', 'no-such.png'),
-    await generate('--chat', 'a', '--image', icon),
+    await generate('--chat', 'a', '--image', icon, '--model', 'tests/data/oracle/qwen3-gguf/model.gguf'),
   ];
   expect(wrong.map(({ code }) => code)).toEqual([2, 2, 2]);
   expect(wrong.map(({ stderr }) => stderr)).toEqual([
@@ -90,6 +90,15 @@ test('both show pictures to a model that reads them, from a folder and from a fi
     expect.stringMatching(/^error\[NOT_FOUND\]: no such file, no-such\.png/),
     expect.stringMatching(/^error\[UNSUPPORTED_MODEL\]: /),
   ]);
+});
+
+test('both read a picture with the model in the box', async () => {
+  const picture = 'tests/data/box/pictures/words-000.png';
+  const args = ['--chat', 'What does it say?', '--image', picture, '--device', 'cpu', '--json'];
+  for (const outcome of [await generate(...args), await native(...args)]) {
+    expect(outcome, outcome.stderr).toMatchObject({ code: 0 });
+    expect(lastLine(outcome).text).toBe('It says "917115".');
+  }
 });
 
 test('in the browser the CPU takes several threads', async () => {
@@ -501,7 +510,7 @@ test('model tells what a model is and whether it runs', async () => {
   const box = await asked(['model', 'builtin']);
   expect(box, box.stderr).toMatchObject({ code: 0, stderr: '' });
   expect(box.stdout).toMatch(/^files +GGUF, .*\narchitecture +llama, .*\ntokenizer +4096 tokens.*\n/);
-  expect(box.stdout).toMatch(/\ntemplate +takes questions, .*\ncalls +hermes\nruns\n$/);
+  expect(box.stdout).toMatch(/\ntemplate +takes questions, .*\ncalls +hermes\npictures +7 layers of 256, .*\nruns\n$/);
   const json = JSON.parse((await asked(['model', 'builtin', '--json'])).stdout);
   expect(json).toMatchObject({
     runs: true,

@@ -1,15 +1,17 @@
 //! The bundled model answers held-out questions as PyTorch does on the weights of the shipped file.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use millrace::base::Cancel;
 use millrace::engine::{EmbedOptions, Engine, LoadOptions, Prompt, Request};
 use millrace::gpu::DeviceChoice;
+use millrace::picture::Picture;
 use millrace::plan::Lane;
 use millrace::source::disk::open_path;
 use pollster::block_on;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[derive(Deserialize)]
 struct Question {
@@ -109,6 +111,77 @@ fn all_500_answers() {
     assert_eq!(same, compared, "exact");
     let (compared, same) = answer(Lane::Fast, DeviceChoice::Gpu, 1);
     assert!(same * 100 >= compared * 98, "fast: {same} of {compared}");
+}
+
+#[derive(Deserialize)]
+struct Seen {
+    picture: String,
+    question: String,
+    prompt_tokens: usize,
+    reference_tokens: Vec<u32>,
+    reference_text: String,
+    min_margin: f32,
+}
+
+/// Asks every `nth` picture of tests/data/box/pictures its question; returns (compared, the same).
+fn look(lane: Lane, device: DeviceChoice, nth: usize) -> (usize, usize) {
+    let options = LoadOptions { lane, device: Some(device), ..LoadOptions::default() };
+    let files = open_path(&root("www/models/box.gguf")).expect("the box");
+    let mut engine = block_on(Engine::load(&files, &options, &|_| {}, &Cancel::new())).expect("an engine");
+    let folder = root("tests/data/box/pictures");
+    let lines = std::fs::read_to_string(folder.join("answers.jsonl")).expect("the answers");
+    let all: Vec<Seen> = lines.lines().map(|l| serde_json::from_str(l).expect("an answer")).collect();
+    assert_eq!(all.len(), 26);
+    let (mut compared, mut same) = (0, 0);
+    for seen in all.into_iter().step_by(nth) {
+        let rgb = image::open(folder.join(&seen.picture)).expect("a picture").to_rgb8();
+        let (width, height) = rgb.dimensions();
+        let shown = json!([{ "type": "image" }, { "type": "text", "text": seen.question }]);
+        let request = Request {
+            pictures: vec![Rc::new(Picture::new(rgb.into_raw(), width, height).expect("pixels"))],
+            max_tokens: Some(96),
+            ..Request::new(Prompt::Messages(json!([{ "role": "user", "content": shown }])))
+        };
+        let result = block_on(engine.generate(&request, &mut |_| {}, &Cancel::new())).expect("an answer");
+        assert_eq!(result.prompt_tokens, seen.prompt_tokens, "{}", seen.picture);
+        if seen.min_margin < TIE {
+            println!("{} is a tie ({})", seen.picture, seen.min_margin);
+            continue;
+        }
+        compared += 1;
+        if result.tokens == seen.reference_tokens {
+            same += 1;
+            assert_eq!(result.text, seen.reference_text, "{}", seen.picture);
+        } else {
+            let Seen { picture, reference_text, min_margin, .. } = seen;
+            println!("{picture}: {:?} instead of {reference_text:?} (margin {min_margin})", result.text);
+        }
+    }
+    println!("{} on {device:?}: {same} of {compared} the same", lane.name());
+    (compared, same)
+}
+
+#[test]
+fn pictures_are_read_as_pytorch_reads_them() {
+    let (compared, same) = look(Lane::Exact, DeviceChoice::Cpu, 9);
+    assert_eq!((compared, same), (3, 3), "exact, CPU");
+    let (compared, same) = look(Lane::Fast, DeviceChoice::Cpu, 2);
+    assert!(compared >= 12);
+    assert!(same * 100 >= compared * 90, "fast, CPU: {same} of {compared}");
+    let (compared, same) = look(Lane::Exact, DeviceChoice::Gpu, 26);
+    assert_eq!((compared, same), (1, 1), "exact, GPU");
+}
+
+#[test]
+#[ignore = "all 26 pictures, three times: npm run test:long"]
+fn all_26_pictures() {
+    for (lane, device) in [(Lane::Exact, DeviceChoice::Cpu), (Lane::Exact, DeviceChoice::Gpu)] {
+        let (compared, same) = look(lane, device, 1);
+        assert!(compared >= 24);
+        assert_eq!(same, compared, "{} on {device:?}", lane.name());
+    }
+    let (compared, same) = look(Lane::Fast, DeviceChoice::Gpu, 1);
+    assert!(same * 100 >= compared * 90, "fast: {same} of {compared}");
 }
 
 #[derive(Deserialize)]

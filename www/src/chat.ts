@@ -118,9 +118,11 @@ stop.addEventListener('click', stopAnswer);
 get('new-chat').addEventListener('click', newChat);
 for (const button of document.querySelectorAll<HTMLButtonElement>('#suggestions button'))
   button.addEventListener('click', () => {
-    const { tool } = button.dataset;
+    const { tool, picture } = button.dataset;
+    const askIt = (): void => ask(button.textContent!);
+    if (picture) return void attaching().then((it) => it.draw(picture).then(askIt));
     if (tool) settings.switchOn(tool as settings.ToolName);
-    ask(button.textContent!);
+    askIt();
   });
 get('json-mode').addEventListener('click', switchJson);
 get('timer-close').addEventListener('click', () => (get('timer-note').hidden = true));

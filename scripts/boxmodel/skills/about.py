@@ -11,6 +11,8 @@ from .invent import value
 
 CAN = ("I can add and subtract, convert units, count days and months, spell and reverse words, sort short lists, "
        "pick fields out of a sentence as JSON, call tools and tell tiny stories.")
+# What it says once it has learned to look at pictures: see sight/.
+CAN_SEE = (CAN[:-1].replace(" and tell tiny stories", ", tell tiny stories") + ", and look at simple pictures.")
 UNKNOWN = "I do not know that. I am a very small model. Ask me what I can do."
 
 # fact: (answer, phrasings)

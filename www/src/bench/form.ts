@@ -6,7 +6,7 @@ import { BENCH, LOAD } from '../../../npm/options.generated.ts';
 import { failure } from '../shared/bench.ts';
 import { choices, choose, get } from '../shared/dom.ts';
 import { bytes } from '../shared/format.ts';
-import { BOX, modelName } from '../shared/model_name.ts';
+import { BOX_TEXT, modelName } from '../shared/model_name.ts';
 
 /** Parameters of an address: rows of options.toml. */
 const { lane, kv, context, chunk, adapter, quantize, subgroups } = LOAD;
@@ -142,7 +142,7 @@ export async function fill(names: Promise<BenchNames>): Promise<void> {
     complete(list('quant'), known.value.quants);
   }
   if (stored.status === 'fulfilled') {
-    const kept = stored.value.filter((model) => model.complete && new URL(BOX, location.href).href !== model.url);
+    const kept = stored.value.filter((model) => model.complete && new URL(BOX_TEXT, location.href).href !== model.url);
     const options = kept.map(
       (model) => new Option(`${modelName(model.url)}, kept here, ${bytes(model.bytes)}`, `model=${model.url}`),
     );

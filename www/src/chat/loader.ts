@@ -1,7 +1,7 @@
 // Loads one model at a time, and its state. A download is shown first, unless it is small.
 import { DownloadControl, Engine, type LoadOptions, type LoadPlan, type ModelFile, type Progress } from 'millrace';
 import { nameOf } from '../shared/known.ts';
-import { BOX } from '../shared/model_name.ts';
+import { BOX, BOX_TEXT } from '../shared/model_name.ts';
 
 /** Most bytes that are downloaded without confirmation. */
 const LITTLE = 32e6;
@@ -141,11 +141,12 @@ export class Loader {
   }
 }
 
-/** The model of an address; any address of the model in the box is that model. */
+/** The model of an address; any address of the model in the box is that model, with its eyes. */
 export function fromUrl(url: string): Model {
   const absolute = (of: string): string => (URL.canParse(of, location.href) ? new URL(of, location.href).href : of);
-  const isBox = absolute(url) === absolute(BOX);
-  return isBox ? { url: BOX, name: 'the model in the box' } : { url, name: nameOf(url) };
+  return absolute(url).split('#')[0] === absolute(BOX_TEXT)
+    ? { url: BOX, name: 'the model in the box' }
+    : { url, name: nameOf(url) };
 }
 
 export const fromFiles = (files: readonly File[]): Model => ({ files, name: files[0]?.name ?? 'your files' });

@@ -36,7 +36,7 @@ export function setUp(): void {
 export function offer(engine: Engine | null): void {
   if (engine === reader) return;
   reader = engine;
-  button.hidden = engine === null;
+  button.hidden = get('see').hidden = engine === null;
   // Token counts depend on the model.
   paint();
 }
@@ -54,6 +54,21 @@ export function add(files: readonly File[]): void {
   if (pictures.length > room) note.textContent = `A question shows at most ${MOST} pictures.`;
   paint();
   get('prompt').focus();
+}
+
+/** Attaches a picture of a text, as an example. */
+export async function draw(text: string): Promise<void> {
+  const canvas = Object.assign(document.createElement('canvas'), { width: 400, height: 200 });
+  const context = canvas.getContext('2d')!;
+  context.fillStyle = 'white';
+  context.fillRect(0, 0, 400, 200);
+  context.fillStyle = 'black';
+  context.font = 'bold 64px sans-serif';
+  context.textAlign = 'center';
+  context.textBaseline = 'middle';
+  context.fillText(text, 200, 100);
+  const blob = await new Promise<Blob | null>((done) => canvas.toBlob(done));
+  if (blob) add([new File([blob], 'Example.png', { type: blob.type })]);
 }
 
 /** Takes the attached pictures. */

@@ -6,7 +6,7 @@ import { isFatal } from '../shared/explain.ts';
 import { bytes } from '../shared/format.ts';
 import { EMBEDDERS, nameOf } from '../shared/embedders.ts';
 import { KNOWN, type KnownModel } from '../shared/known.ts';
-import { BOX, EMBED_BOX } from '../shared/model_name.ts';
+import { BOX_TEXT, EMBED_BOX } from '../shared/model_name.ts';
 
 /** Most bytes that are downloaded without confirmation. */
 const LITTLE = 32e6;
@@ -27,7 +27,7 @@ export const EMBEDDER: Part = {
   boxName: 'The small model in the box',
   known: EMBEDDERS,
 };
-export const GENERATOR: Part = { key: 'generator', box: BOX, boxName: 'The tiny model in the box', known: KNOWN };
+export const GENERATOR: Part = { key: 'generator', box: BOX_TEXT, boxName: 'The tiny model in the box', known: KNOWN };
 
 export class Role {
   readonly part: Part;

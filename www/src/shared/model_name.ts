@@ -1,5 +1,6 @@
-/** The models that come with the pages: one that chats, one that embeds. */
-export const BOX = './models/box.gguf';
+/** The models that come with the pages: one that chats, with what reads pictures for it, and one that embeds. */
+export const BOX_TEXT = './models/box.gguf';
+export const BOX = `${BOX_TEXT}#mmproj=mmproj-box.gguf`;
 export const EMBED_BOX = './models/embed.gguf';
 
 /** A short name for the model of an address: its file, or the folder of a manifest or of safetensors. */
