@@ -383,7 +383,7 @@ mod tests {
     fn what_fits_says_what_it_takes() {
         let fit = plan(LoadOptions::default(), None);
         assert!(fit.fits && fit.problems.is_empty() && fit.alternatives.is_empty(), "{fit:?}");
-        assert_eq!(fit.memory.total, fit.memory.weights + fit.memory.kv + fit.memory.activations);
+        assert_eq!(fit.memory.total, fit.memory.weights + fit.memory.kv + fit.memory.activations + fit.memory.encoder);
         let (info, fit) = block_on(Engine::plan(
             &files(),
             &LoadOptions { context: Some(128), ..LoadOptions::default() },
