@@ -11,6 +11,7 @@ use super::methods::{Method, capitalized, is_namespace, is_space, is_word, line,
 use super::python::{as_safe_as, escape, to_string};
 use super::range::no_list;
 use super::template_budget::Budget;
+use super::template_code::same_keys;
 
 /// How minijinja takes what a filter is given beside its value.
 #[derive(Clone, Copy, PartialEq)]
@@ -159,10 +160,20 @@ pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
         }
         of.call_method(state, "cycle", &items)
     });
-    for (name, open) in [("macro", true), ("closed macro", false)] {
-        environment.add_function(name, move |inner: Value| Value::from_object(Macro { inner, open }));
+    for (name, varargs, kwargs) in [
+        ("closed macro", false, false),
+        ("macro of varargs", true, false),
+        ("macro of kwargs", false, true),
+        ("macro of both", true, true),
+    ] {
+        environment.add_function(name, move |inner: Value| Value::from_object(Macro { inner, varargs, kwargs }));
     }
-    environment.add_function("missing", |value: &Value| value.downcast_object_ref::<Missing>().is_some());
+    environment.add_function("{}", |object: Value| same_keys(&object).map_or(Ok(object), |e| Err(wrong(e))));
+    environment.add_function("filter block", |made: Value| match made.kind() {
+        ValueKind::String => Ok(made),
+        kind => Err(wrong(format!("what the filter of a block makes is no text, but a {kind}"))),
+    });
+    environment.add_function("is missing", |value: &Value| value.downcast_object_ref::<Missing>().is_some());
     environment.add_function("namespace", |state: &mut State, of: Option<Value>, named: Kwargs| {
         let all = minijinja::functions::dict(of.map(of_pairs).transpose()?, named)?;
         Value::from_function(minijinja::functions::namespace).call(state, &[all])

@@ -58,11 +58,20 @@ pub(super) fn given(value: Value) -> Value {
     if value.downcast_object_ref::<Missing>().is_some() { Value::UNDEFINED } else { value }
 }
 
-/// A macro. An open one reads `varargs` or `kwargs`, which its code has as two more arguments.
+/// A macro. The code of one that reads `varargs` or `kwargs` has both as two more arguments.
 #[derive(Debug)]
 pub(super) struct Macro {
     pub inner: Value,
-    pub open: bool,
+    /// Whether it reads `varargs`, which takes more arguments than it declares.
+    pub varargs: bool,
+    /// Whether it reads `kwargs`, which takes arguments of any name.
+    pub kwargs: bool,
+}
+
+impl Macro {
+    fn open(&self) -> bool {
+        self.varargs || self.kwargs
+    }
 }
 
 impl Object for Macro {
@@ -71,12 +80,17 @@ impl Object for Macro {
     }
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        match key.as_str() {
+            Some("catch_varargs") => return Some(Value::from(self.varargs)),
+            Some("catch_kwargs") => return Some(Value::from(self.kwargs)),
+            _ => (),
+        }
         let found = self.inner.get_item(key).ok()?;
         if key.as_str() != Some("arguments") {
             return Some(found);
         }
         let mut names: Vec<Value> = found.try_iter().ok()?.collect();
-        names.truncate(names.len().saturating_sub(if self.open { 2 } else { 0 }));
+        names.truncate(names.len().saturating_sub(if self.open() { 2 } else { 0 }));
         Some(Value::from_object(Tuple::new(names)))
     }
 
@@ -104,12 +118,14 @@ impl Object for Macro {
                 None => others.push((key, value)),
             }
         }
-        if self.open {
-            given.extend([Value::from_object(Tuple::from(more)), Value::from_pairs(others)]);
-        } else if let Some((key, _)) = others.first() {
+        if let Some((key, _)) = others.first().filter(|_| !self.kwargs) {
             return Err(wrong(format!("the macro takes no keyword argument '{key}'")));
-        } else if !more.is_empty() {
+        }
+        if !more.is_empty() && !self.varargs {
             return Err(wrong(format!("the macro takes not more than {} arguments", names.len())));
+        }
+        if self.open() {
+            given.extend([Value::from_object(Tuple::from(more)), Value::from_pairs(others)]);
         }
         if caller.is_some() {
             given.push(caller.into_iter().collect::<Kwargs>().into());

@@ -73,9 +73,30 @@ const OF_TEXTS: &[&str] = &[
     "zfill",
 ];
 
-/// Whether some value has a method of that name.
+/// Methods of numbers, which are not here: an error where one is printed or called.
+const OF_WHOLE: &[&str] =
+    &["as_integer_ratio", "bit_count", "bit_length", "conjugate", "from_bytes", "is_integer", "to_bytes"];
+const OF_FLOATS: &[&str] = &["as_integer_ratio", "conjugate", "fromhex", "hex", "is_integer"];
+/// What numbers have beside methods.
+const PARTS: &[&str] = &["denominator", "imag", "numerator", "real"];
+
+/// Whether some value has a method of that name, or a number a part.
 pub(super) fn is_method(name: &str) -> bool {
-    [OF_OBJECTS, CHANGING, OF_LISTS, OF_TEXTS].iter().any(|names| names.contains(&name))
+    let all = [OF_OBJECTS, CHANGING, OF_LISTS, OF_TEXTS, OF_WHOLE, OF_FLOATS, PARTS];
+    all.iter().any(|names| names.contains(&name))
+}
+
+/// A part of a number, as Python has them; truth values are 0 and 1.
+fn part_of_number(of: &Value, name: &str) -> Option<Value> {
+    let whole = of.kind() == ValueKind::Bool || of.is_integer();
+    match name {
+        "real" | "numerator" if of.kind() == ValueKind::Bool => Some(Value::from(i64::from(of.is_true()))),
+        "imag" => Some(if whole { Value::from(0) } else { Value::from(0.0) }),
+        "denominator" if whole => Some(Value::from(1)),
+        "real" => Some(of.clone()),
+        "numerator" if whole => Some(of.clone()),
+        _ => None,
+    }
 }
 
 fn is_a(value: &Value, names: &[&str]) -> bool {
@@ -99,10 +120,13 @@ pub(super) struct Method {
 }
 
 impl Method {
-    /// The method of that name, or what is not defined where Jinja's sandbox keeps it back; none where the value has
-    /// no such method.
+    /// The method of that name, or what is not defined where Jinja's sandbox keeps it back; of a number its part. None
+    /// where the value has neither.
     pub fn of(of: &Value, name: &str) -> Option<Value> {
         let names = match of.kind() {
+            ValueKind::Number | ValueKind::Bool if PARTS.contains(&name) => return part_of_number(of, name),
+            ValueKind::Number if !of.is_integer() => OF_FLOATS,
+            ValueKind::Number | ValueKind::Bool => OF_WHOLE,
             ValueKind::Map if is_own(of) || is_namespace(of) => return None,
             ValueKind::Map if CHANGING.contains(&name) => return Some(Value::UNDEFINED),
             ValueKind::Map => OF_OBJECTS,

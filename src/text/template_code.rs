@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use minijinja::Value;
 use minijinja::machinery::{Instruction, Instructions, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
+use minijinja::value::ValueKind;
 
 use super::methods::is_method;
 use crate::error::{Error, Result};
@@ -37,7 +38,8 @@ enum Before {
 /// The source of a template with [`LITERAL`] behind the literals of each tag that has operators: minijinja does those
 /// of literals by its own rules while it compiles. [`bound`] takes the attributes away.
 ///
-/// `TEMPLATE` where a text has an escape that minijinja leaves as it is.
+/// `TEMPLATE` where a text has an escape that minijinja leaves as it is, and for a number that ends in a dot, which
+/// Jinja does not read.
 pub(super) fn unfolded(source: &str, syntax: SyntaxConfig) -> Result<String> {
     let mut out = String::with_capacity(source.len());
     let (mut done, mut literals, mut operators) = (0, Vec::<(usize, usize)>::new(), false);
@@ -49,6 +51,13 @@ pub(super) fn unfolded(source: &str, syntax: SyntaxConfig) -> Result<String> {
         if ["\\U", "\\N", "\\a", "\\v"].iter().any(|escape| plain.contains(escape)) {
             return Err(Error::template(format!(
                 "the chat template has an escape in line {} that is not supported",
+                span.start_line
+            )));
+        }
+        if matches!(token, Token::Float(_)) && source[start..end].ends_with('.') {
+            return Err(Error::template(format!(
+                "the chat template has the number {} in line {}, which ends in a dot",
+                &source[start..end],
                 span.start_line
             )));
         }
@@ -115,8 +124,11 @@ fn all<'a, 's>(code: &'a Instructions<'s>) -> impl Iterator<Item = &'a Instructi
 /// Refuses what would only fail, or differ from Jinja, when the template gets there. `TEMPLATE` names it and its line.
 pub(super) fn check(code: &Instructions<'_>) -> Result<()> {
     let mut before: Option<&Instruction<'_>> = None;
+    let has_own_self = all(code).any(|one| matches!(one, Instruction::StoreLocal("self")));
     for (at, instruction) in (0..).zip(all(code)) {
         let what = match (instruction, before) {
+            (Instruction::Lookup("self"), _) if !has_own_self => "'self' as a value".to_owned(),
+            (Instruction::LoadConst(value), _) => same_keys(value).unwrap_or_default(),
             (Instruction::ApplyFilter(name, ..), _) if LEFT_OUT.contains(name) => format!("the filter '{name}'"),
             (Instruction::PushAutoEscape, Some(Instruction::LoadConst(value))) if !value.is_true() => String::new(),
             (Instruction::PushAutoEscape, _) => "autoescape".to_owned(),
@@ -133,12 +145,41 @@ pub(super) fn check(code: &Instructions<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Says of an object which of its keys are the same in Python, but two keys here.
+pub(super) fn same_keys(object: &Value) -> Option<String> {
+    if object.kind() != ValueKind::Map {
+        return None;
+    }
+    let keys: Vec<Value> = object.try_iter().ok()?.collect();
+    let has = |key: &Value| keys.iter().any(|other| other.kind() == ValueKind::Number && other == key);
+    let mut truths = keys.iter().filter(|key| key.kind() == ValueKind::Bool);
+    truths
+        .find(|key| has(&Value::from(i64::from(key.is_true()))))
+        .map(|key| format!("an object with the keys {} and {key}, which are one in Jinja", i64::from(key.is_true())))
+}
+
 /// A macro's code.
 struct Macro {
     /// How many arguments it declares.
     declared: usize,
-    /// Whether it reads `varargs` or `kwargs`.
-    takes_more: bool,
+    /// Whether it reads `varargs`, and `kwargs`.
+    reads: [bool; 2],
+}
+
+impl Macro {
+    fn takes_more(&self) -> bool {
+        self.reads.contains(&true)
+    }
+
+    /// What makes it.
+    fn maker(&self) -> &'static str {
+        match self.reads {
+            [false, false] => "closed macro",
+            [true, false] => "macro of varargs",
+            [false, true] => "macro of kwargs",
+            [true, true] => "macro of both",
+        }
+    }
 }
 
 /// The macros of compiled code by where they begin.
@@ -148,8 +189,10 @@ fn macros(code: &Instructions<'_>) -> BTreeMap<u32, Macro> {
         let Instruction::BuildMacro(_, start, _) = instruction else { continue };
         // The names of the arguments stand before it.
         let Some(Instruction::LoadConst(names)) = code.get(at - 1) else { continue };
-        let takes_more = (*start..at).any(|at| matches!(code.get(at), Some(Instruction::Lookup("varargs" | "kwargs"))));
-        found.insert(*start, Macro { declared: names.len().unwrap_or(0), takes_more });
+        let reads = ["varargs", "kwargs"].map(|read| {
+            (*start..at).any(|at| matches!(code.get(at), Some(Instruction::Lookup(name)) if *name == read))
+        });
+        found.insert(*start, Macro { declared: names.len().unwrap_or(0), reads });
     }
     found
 }
@@ -186,17 +229,33 @@ fn scopes(code: &Instructions<'_>) -> Vec<(u32, u32, bool)> {
     found
 }
 
+/// Where what the filters of `{% filter %}` blocks make is written.
+fn filtered(code: &Instructions<'_>, scopes: &[(u32, u32, bool)]) -> BTreeSet<u32> {
+    let written = |end: u32| {
+        for at in end + 1.. {
+            match code.get(at)? {
+                Instruction::Emit => return Some(at),
+                Instruction::StoreLocal(_) | Instruction::SetAttr(_) | Instruction::Return => return None,
+                Instruction::ExportLocals => return None,
+                _ => (),
+            }
+        }
+        None
+    };
+    scopes.iter().filter(|(.., kept)| *kept).filter_map(|(_, end, _)| written(*end)).collect()
+}
+
 /// The template's code with what is called in place of operators. Jumps lead to where what they led to went.
 pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
     use Instruction::{
-        Add, BeginCapture, BuildMacro, CallFunction, CallMethod, CompareAndPreserve, DiscardTop, Emit, EmitRaw,
-        EndCapture, Eq, FastRecurse, GetAttr, GetItem, Gt, Gte, In, Iterate, Jump, JumpIfFalse, JumpIfFalseOrPop,
-        JumpIfTrueOrPop, LoadConst, Lookup, Lt, Lte, Mul, Ne, Neg, PopFrame, Pow, PushLoop, PushWith, Rem, SetAttr,
-        Slice, StoreLocal, StringConcat, Swap, UnpackList,
+        Add, BeginCapture, BuildMacro, BuildMap, CallFunction, CallMethod, CompareAndPreserve, DiscardTop, Emit,
+        EmitRaw, EndCapture, Eq, FastRecurse, GetAttr, GetItem, Gt, Gte, In, Iterate, Jump, JumpIfFalse,
+        JumpIfFalseOrPop, JumpIfTrueOrPop, LoadConst, Lookup, Lt, Lte, Mul, Ne, Neg, PopFrame, Pow, PushLoop, PushWith,
+        Rem, SetAttr, Slice, StoreLocal, StringConcat, Swap, UnpackList,
     };
     let call = |name, operands| CallFunction(name, Some(operands));
     let macros = macros(old);
-    let takes_more = |start: &u32| macros.get(start).is_some_and(|known| known.takes_more);
+    let takes_more = |start: &u32| macros.get(start).is_some_and(Macro::takes_more);
     let store = |name| vec![call("=", 1), StoreLocal(name)];
     let mut new = Instructions::new(old.name(), old.source());
     // Where each of the old ones begins.
@@ -215,6 +274,7 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
     };
     let targets: BTreeSet<u32> = all(old).filter_map(joined).collect();
     let scopes = scopes(old);
+    let filtered = filtered(old, &scopes);
     let recurses = all(old).any(|one| matches!(one, PushLoop(flags) if flags & RECURSIVE != 0));
     let one = |at: u32, instruction: &Instruction<'s>| match instruction {
         GetAttr(LITERAL) => Vec::new(),
@@ -257,11 +317,13 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
             let closes = |kept: bool| if kept { vec![EndCapture, DiscardTop, PopFrame] } else { vec![PopFrame] };
             left.flat_map(|(.., kept)| closes(*kept)).chain([instruction.clone()]).collect()
         }
+        BuildMap(_) => vec![instruction.clone(), call("{}", 1)],
+        Emit if filtered.contains(&at) => vec![call("filter block", 1), instruction.clone()],
         EmitRaw(text) => vec![LoadConst(Value::from(*text)), Emit],
         StoreLocal(name) => store(name),
         SetAttr(_) => vec![Swap, call("=", 1), Swap, instruction.clone()],
         BuildMacro(_, start, _) => {
-            vec![instruction.clone(), call(if takes_more(start) { "macro" } else { "closed macro" }, 1)]
+            vec![instruction.clone(), call(macros.get(start).map_or("closed macro", Macro::maker), 1)]
         }
         // The names of a macro's arguments.
         LoadConst(names) => match old.get(at + 1) {
@@ -282,7 +344,7 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
         };
         // First all arguments are stored as they are given, then those that are not get their defaults, which may name
         // arguments before them.
-        if known.takes_more {
+        if known.takes_more() {
             add(at, [store("kwargs"), store("varargs")].concat());
         }
         let arguments = arguments(old, at, known.declared);
@@ -300,7 +362,7 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
             for at in range.clone() {
                 if let Some(instruction) = old.get(at) {
                     let is_test = at == range.start() + 1;
-                    add(at, if is_test { vec![call("missing", 1)] } else { one(at, instruction) });
+                    add(at, if is_test { vec![call("is missing", 1)] } else { one(at, instruction) });
                 }
             }
         }

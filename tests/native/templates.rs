@@ -418,6 +418,19 @@ fn what_minijinja_does_otherwise_is_as_in_jinja() {
         ("{{ [1, 2, 3][10::-1] }}{{ [1, 2, 3][-10::-1] }}{{ [1, 2, 3][::-5] }}", "[3, 2, 1][][3]"),
         ("{{ 'abcdef'[4:1:-2] }}|{{ 'éàü'[-9:2] }}|{{ 'abc'[5:] }}|{{ 'abc'[:-1] }}|{{ 'abc'[2:0] }}", "ec|éà||ab|"),
         ("{{ (1, 2, 3)[::2] }}{{ [1, 2][true:] }}{{ [1][99999999999999999999:] }}", "(1, 3)[2][]"),
+        // Numbers have parts, truth values are 0 and 1.
+        (
+            "{% set x = 5 %}{{ x.real }}{{ x.imag }}{{ x.numerator }}{{ x.denominator }}{{ x['real'] }}{{ (5).real }}",
+            "505155",
+        ),
+        (
+            "{{ 1.5.real }} {{ 1.5.imag }} {{ 1.5.numerator is defined }} {{ true.real }} {{ {'real': 3}.real }}",
+            "1.5 0.0 False 1 3",
+        ),
+        ("{{ {1: 'a', 1.0: 'b'} }}{{ {true: 'a'}[1] }}{{ {0: 'b', true: 'a'} }}", "{1: 'b'}a{0: 'b', True: 'a'}"),
+        ("{% filter upper %}a{% filter replace('A', 'b') %}A{% endfilter %}{% endfilter %}", "AB"),
+        ("{% set x | length %}abc{% endset %}{{ x + 1 }}{% set self = 2 %}{{ self }}", "42"),
+        ("{% block a %}x{% endblock %}{{ self.a() }}", "xx"),
         // Loops know their length.
         (
             "{% for c in 'abc' %}{{ c }}{{ loop.length }}{{ loop.revindex0 }}{{ loop.last }} {% endfor %}",
@@ -431,6 +444,14 @@ fn what_minijinja_does_otherwise_is_as_in_jinja() {
         ("{% for c in '' %}x{% else %}empty{% endfor %}", "empty"),
         ("{% for c in 'abc' %}{{ loop.cycle('x', 'y') }}{{ loop.changed(1) }} {% endfor %}", "xTrue yFalse xFalse "),
         // Macros.
+        (
+            "{% macro f() %}{{ varargs }}{% endmacro %}{{ f(1) }}{{ f.catch_varargs }}{{ f.catch_kwargs }}{{ f.arguments }}",
+            "(1,)TrueFalse()",
+        ),
+        (
+            "{% macro f(a) %}{{ kwargs }}{% endmacro %}{{ f(a=1, b=2) }}{{ f.catch_varargs }}{{ f.catch_kwargs }}{{ missing is defined }}",
+            "{'b': 2}FalseTrueFalse",
+        ),
         (
             "{% macro f(a, b=a, c=b ~ '!') %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ f(1) }} {{ f(1, 2) }} {{ f(b=3, a=0) }}",
             "111! 122! 033!",
@@ -508,6 +529,11 @@ fn what_is_not_supported_is_refused_by_name() {
         ("{% autoescape true %}{{ '<' }}{% endautoescape %}", ["autoescape", "line 1"]),
         ("{% autoescape x %}{{ '<' }}{% endautoescape %}", ["autoescape", "line 1"]),
         ("{{ +1 }}", ["`+`", "line 1"]),
+        ("{{ 5. }}", ["5.", "line 1"]),
+        ("\n{{ 5. + 1 }}", ["5.", "line 2"]),
+        ("{{ self }}", ["'self'", "line 1"]),
+        ("{{ self is defined }}", ["'self'", "line 1"]),
+        ("{{ {1: 'a', true: 'b'} }}", ["keys 1 and true", "line 1"]),
     ] {
         let error = template(text).err().unwrap_or_else(|| panic!("{text}"));
         assert_eq!(error.code(), "TEMPLATE", "{text}");
@@ -523,6 +549,13 @@ fn what_is_not_supported_is_refused_by_name() {
         ("{{ {'a b': 1} | xmlattr }}", "a b"),
         ("{{ messages[0].get('x', default=1) }}", "default"),
         ("{% macro f(a) %}{{ a }}{{ varargs }}{% endmacro %}{{ f(1, a=2) }}", "'a'"),
+        ("{% macro f() %}{{ varargs }}{% endmacro %}{{ f(x=1) }}", "'x'"),
+        ("{% macro f() %}{{ kwargs }}{% endmacro %}{{ f(1) }}", "not more than 0"),
+        ("{% filter length %}abc{% endfilter %}", "no text"),
+        ("{% filter list %}abc{% endfilter %}", "no text"),
+        ("{% set k = false %}{{ {0: 'a', k: 'b'} }}", "keys 0 and"),
+        ("{% set x = 5 %}{{ x.bit_length() }}", "bit_length"),
+        ("{% set x = 5 %}{{ x.bit_length }}", "bit_length"),
         ("{% set x = 1 %}{{ x < 'a' < 3 }}", "<"),
         ("{% for x in none %}{% endfor %}", "none is not iterable"),
         ("{% for x in {'a': none}.a if x %}{% endfor %}", "none is not iterable"),

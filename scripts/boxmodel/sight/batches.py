@@ -38,7 +38,7 @@ class Painter:
         self.tokenizer, self.plan, self.packer = tokenizer, plan, TextPacker(tokenizer, plan.seed, plan.text_rows)
 
     def seen(self, index: int) -> Seen:
-        rng, plan, L = Random(f"seen:{plan_seed(self.plan)}:{index}"), self.plan, self.plan.length
+        rng, plan, L = Random(f"seen:{self.plan.seed}:{self.plan.chats}:{self.plan.length}:{index}"), self.plan, self.plan.length
         out = Seen(*(np.zeros((plan.chats, L), dtype=d) for d in (np.int64, np.int64, np.int32)),
                    np.zeros((2 * plan.chats, EYE.pixels, EYE.pixels, 3), dtype=np.uint8))
         out.targets[:] = IGNORE
@@ -50,13 +50,12 @@ class Painter:
     def fill(self, rng: Random, out: Seen, row: int) -> bool:
         """Two scenes, in one chat or in two; False where they take more tokens than there is room for."""
         scenes = [training_scene(rng), training_scene(rng)]
-        first, second, system = chat(rng, scenes, ROOM)
+        said, (first, second) = chat(rng, scenes, ROOM)
         together = rng.random() < 0.4
-        said = system[0][1] if system else ""
         if together and rng.random() < 0.3:
             asked, told = without(rng)
-            at = rng.choice((0, 1))  # before the first picture: there is none yet
-            first = [("user", asked), ("assistant", told), *first] if at == 0 else first
+            if rng.choice((0, 1)) == 0:  # asked before the first picture is there
+                first = [("user", asked), ("assistant", told), *first]
         texts = [render(first + second, said)] if together else [render(first, said), render(second, said)]
         at = 0
         tokens, targets, parts = out.tokens[row], out.targets[row], out.parts[row]
@@ -87,7 +86,3 @@ class TextPacker(Packer):
 
     def words_of(self, text: str) -> str:
         return text.replace(CAN, CAN_SEE)
-
-
-def plan_seed(plan: Training) -> str:
-    return f"{plan.seed}:{plan.chats}:{plan.length}"

@@ -50,8 +50,9 @@ def render(messages: list[tuple[str, str]], system: str = "") -> str:
     return head + "".join(f"{START}{role}\n{text}{END}\n" for role, text in messages)
 
 
-def chat(rng: Random, scenes: list[Scene], room: int) -> list[list[tuple[str, str]]]:
-    """For each scene its messages, the first with the picture; as many questions as `room` letters have room for."""
+def chat(rng: Random, scenes: list[Scene], room: int) -> tuple[str, list[list[tuple[str, str]]]]:
+    """The system message, and for each scene its messages, the first with the picture; as many questions as `room`
+    letters have room for."""
     parts, terse = [], rng.random() < 0.08
     for scene in scenes:
         messages: list[tuple[str, str]] = []
@@ -71,10 +72,10 @@ def chat(rng: Random, scenes: list[Scene], room: int) -> list[list[tuple[str, st
                 break
             messages += [("user", question), ("assistant", answer)]
         parts.append(messages)
-    return [*parts, [("system", rng.choice(TERSE if terse else PLAIN))] if terse or rng.random() < 0.1 else []]
+    return (rng.choice(TERSE if terse else PLAIN) if terse or rng.random() < 0.1 else ""), parts
 
 
-def without(rng: Random) -> tuple[str, str] | None:
+def without(rng: Random) -> tuple[str, str]:
     """A question about pictures in a chat that has none, and its answer."""
     roll = rng.random()
     if roll < 0.5:
