@@ -1,6 +1,7 @@
 """A random model that reads pictures, in the shapes of a published one, as a folder: for measuring, since published weights need a download.
 
-    python3 scripts/random_vl.py OUTDIR [--shape lfm2.5-vl-450m | qwen3.5-0.8b | paddleocr-vl-0.9b | smolvlm-256m | smolvlm-2.2b] [--tokenizer FOLDER]
+    python3 scripts/random_vl.py OUTDIR [--shape lfm2.5-vl-450m | qwen3.5-0.8b | paddleocr-vl-0.9b | lightonocr-1b | smolvlm-256m | smolvlm-2.2b]
+        [--tokenizer FOLDER]
 
 Needs numpy alone. Weights are BF16, drawn so that numbers stay small; what it says is noise. Tokenizer and template are those of a small model of the same
 family among the tests' data.
@@ -312,6 +313,67 @@ class PaddleOcrVl:
         yield from linear("mlp_AR.linear_2", d, joined, True)
 
 
+class LightOnOcr:
+    TOKENIZER = "tests/data/oracle/lightonocrvl-hf/model"
+    VISION = {"D": 1024, "F": 4096, "L": 24, "H": 16, "patch": 14, "image": 1540, "merge": 2}
+
+    def config(self):
+        """The language model's configuration is that of Qwen 3 0.6B, which the benchmarks have."""
+        text, vision = json.loads(Path("src/bench/configs/qwen3-0.6b.json").read_text()), self.VISION
+        text.pop("architectures")
+        return {
+            "architectures": ["LightOnOcrForConditionalGeneration"],
+            "model_type": "lighton_ocr",
+            "image_token_id": 151655,
+            "spatial_merge_size": vision["merge"],
+            "tie_word_embeddings": True,
+            "text_config": {**text, "model_type": "qwen3"},
+            "vision_config": {
+                "model_type": "pixtral",
+                "hidden_size": vision["D"],
+                "intermediate_size": vision["F"],
+                "num_hidden_layers": vision["L"],
+                "num_attention_heads": vision["H"],
+                "image_size": vision["image"],
+                "patch_size": vision["patch"],
+                "hidden_act": "silu",
+            },
+        }
+
+    def tensors(self):
+        """Names, shapes, and whether each is a norm's weight."""
+        text = self.config()["text_config"]
+        d, f, e, h, g = (text[key] for key in ("hidden_size", "intermediate_size", "head_dim", "num_attention_heads", "num_key_value_heads"))
+        model = "model.language_model."
+        yield from linear(model + "embed_tokens", text["vocab_size"], d)
+        yield from norm(model + "norm", d)
+        for i in range(text["num_hidden_layers"]):
+            at = f"{model}layers.{i}."
+            for part, n in [("input_layernorm", d), ("post_attention_layernorm", d), ("self_attn.q_norm", e), ("self_attn.k_norm", e)]:
+                yield from norm(at + part, n)
+            for part, n, k in [("q_proj", h * e, d), ("k_proj", g * e, d), ("v_proj", g * e, d), ("o_proj", d, h * e)]:
+                yield from linear(f"{at}self_attn.{part}", n, k)
+            for part, n, k in [("gate_proj", f, d), ("up_proj", f, d), ("down_proj", d, f)]:
+                yield from linear(f"{at}mlp.{part}", n, k)
+        vision = self.VISION
+        width, f, patch = vision["D"], vision["F"], vision["patch"]
+        yield "model.vision_encoder.patch_conv.weight", (width, 3, patch, patch), False
+        yield from norm("model.vision_encoder.ln_pre", width)
+        for i in range(vision["L"]):
+            at = f"model.vision_encoder.transformer.layers.{i}."
+            yield from norm(at + "attention_norm", width)
+            yield from norm(at + "ffn_norm", width)
+            for part in ("q_proj", "k_proj", "v_proj", "o_proj"):
+                yield from linear(f"{at}attention.{part}", width, width)
+            for part, n, k in [("gate_proj", f, width), ("up_proj", f, width), ("down_proj", width, f)]:
+                yield from linear(f"{at}feed_forward.{part}", n, k)
+        projector = "model.vision_projection."
+        yield from norm(projector + "norm", width)
+        yield from linear(projector + "patch_merger.merging_layer", width, vision["merge"] ** 2 * width)
+        yield from linear(projector + "linear_1", d, width)
+        yield from linear(projector + "linear_2", d, d)
+
+
 SMOLVLM_256M = SmolVlm(
     {"D": 576, "L": 30, "H": 9, "G": 3, "F": 1536, "V": 49280},
     {"D": 768, "F": 3072, "L": 12, "H": 12, "patch": 16, "tile": 512, "scale": 4},
@@ -324,6 +386,7 @@ SHAPES = {
     "lfm2.5-vl-450m": Lfm2Vl(),
     "qwen3.5-0.8b": Qwen35(),
     "paddleocr-vl-0.9b": PaddleOcrVl(),
+    "lightonocr-1b": LightOnOcr(),
     "smolvlm-256m": SMOLVLM_256M,
     "smolvlm-2.2b": SMOLVLM_2B,
 }

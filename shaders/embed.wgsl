@@ -14,6 +14,7 @@ override ROWS: u32;       // vocabulary rows of this part
 override TOKEN_AT: u32;   // where row 0's token stands in `tokens`
 override SCALE: f32 = 1.0;       // of the embedding
 override ADD: u32 = 0u;          // 1: h is added to
+override EACH: u32 = 1u;         // rows of h whose numbers are interleaved: those of one channel side by side
 override POSITIONS: u32 = 0u;    // 1: row t's token is its position
 
 @compute @workgroup_size({{ workgroup }})
@@ -28,7 +29,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     for (var i = li; i * 4u < D; i += {{ workgroup }}u) {
         let v = w4(block + i / 8u, i % 8u);
         for (var c = 0u; c < min(4u, D - i * 4u); c++) {
-            let at = t * STRIDE + i * 4u + c;
+            let at = t / EACH * EACH * STRIDE + (i * 4u + c) * EACH + t % EACH;
             var x = v[c] * SCALE;
             if (ADD == 1u) { x += h[at]; }
             h[at] = x;

@@ -68,6 +68,8 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         // In halves.
         (2, 2, 12, 12, 0, 3, 9, 16),
         (1, 1, 72, 64, 0, 3, 9, 16),
+        // One after the other, of pairs that are neighbours.
+        (2, 1, 40, 40, 1, 3, 9, 16),
     ];
     let cases = shapes.into_iter().enumerate().map(|(i, (h, g, e, rot, interleaved, t, pos, cap))| {
         let (slots, slot) = slots(i);
@@ -80,7 +82,7 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
         let rows = slots * g * cap;
         let axes = match i {
             12 => Some(1.0),
-            13 => Some(2.0),
+            13 | 16 => Some(2.0),
             14 | 15 => Some(3.0),
             _ => None,
         };
@@ -110,7 +112,7 @@ pub fn rope(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
             .into_iter()
             .chain(after(late, grows))
             .chain([("QK_NORM", f64::from(u8::from(normed))), ("V_NORM", f64::from(u8::from(values))), ("EPS", 1e-6)])
-            .chain((i % 5 == 1).then_some(("SPANS", 1.0)))
+            .chain((i % 5 == 1 && axes.is_none()).then_some(("SPANS", 1.0)))
             .chain((i % 5 == 4).then_some(("APART", 1.0)))
             .chain(axes.into_iter().flat_map(|order| [("AXES", order), ("ROW_PAIRS", 7.0), ("COLUMN_PAIRS", 6.0)]))
             .collect(),

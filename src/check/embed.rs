@@ -8,21 +8,22 @@ use crate::kernels::{State, Variant};
 pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
     let weight = variant.axis("weight").unwrap_or_default();
     // (T, D, STRIDE, ROW0, ROWS, small weights)
-    // The third scaled, the last one of learned positions.
-    let shapes: [(u32, u32, u32, u32, u32, bool); 6] = [
+    // The third scaled, the sixth one of learned positions, the last one with rows that are interleaved.
+    let shapes: [(u32, u32, u32, u32, u32, bool); 7] = [
         (1, 32, 32, 0, 7, false),
         (5, 80, 96, 0, 33, false),
         (3, 256, 256, 0, 9, true),
         (9, 70, 70, 11, 13, false),
         (300, 32, 40, 3, 5, false),
         (7, 80, 96, 2, 40, false),
+        (12, 72, 80, 1, 30, false),
     ];
     shapes
         .into_iter()
         .enumerate()
         .map(|(i, (t, d, stride, row0, rows, small))| {
             let positions = u32::from(i == 5);
-            // In the last case all but one row are of sequences that have ended.
+            // In that case all but one row are of sequences that have ended.
             let apart = u32::from(i == 5);
             let mut each = [[rows - 1, 0, 0, 0]; FEW_ROWS as usize];
             each[3] = [row0 + 2, 0, 9, 0];
@@ -51,6 +52,7 @@ pub fn cases(variant: &'static Variant, random: &mut Random) -> Vec<Case> {
                 ("ADD", positions),
                 ("POSITIONS", positions),
                 ("APART", apart),
+                ("EACH", if i == 6 { 4 } else { 1 }),
             ];
             let scale = ("SCALE", if i == 2 { 33.25 } else { 1.0 });
             Case {

@@ -17,7 +17,7 @@ use crate::plan::{Pass, Stage};
 pub struct Tile {
     /// f32 `[patches, P]`.
     pub patches: Vec<f32>,
-    /// Position embeddings of the patches, f32 `[patches, D]`.
+    /// Position embeddings of the patches, f32 `[patches, D]`, where there are such.
     pub positions: Rc<[f32]>,
     /// The patches' indices in the order of merging, so that patches of one row are consecutive; identity where rows
     /// are means of patches that are consecutive already.
@@ -31,7 +31,7 @@ pub struct Tile {
 pub struct TileSizes {
     /// Numbers of a patch, P.
     pub pixels: usize,
-    /// The tower's width, D.
+    /// The tower's width, D; 0 where patches have no position embeddings.
     pub width: usize,
     /// Patches that are joined into a row.
     pub joined: usize,
@@ -112,7 +112,9 @@ impl Session {
         self.put(Control::Last, bytes_of(&state(n / joined)))?;
         self.put(Control::Spans, cast_slice(&vec![[0, n as u32]; n]))?;
         self.put(Control::Patches, cast_slice(&padded(&tile.patches, pixels)))?;
-        self.put(Control::PatchPositions, cast_slice(&padded(&tile.positions, width)))?;
+        if width > 0 {
+            self.put(Control::PatchPositions, cast_slice(&padded(&tile.positions, width)))?;
+        }
         if self.layout().find(&Control::PatchOrder.into()).is_some() {
             self.put(Control::PatchOrder, cast_slice(&tile.order))?;
         } else {

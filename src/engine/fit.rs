@@ -418,6 +418,7 @@ mod tests {
             "gemma3vl-hf",
             "idefics3vl-hf",
             "paddleocrvl-hf",
+            "lightonocrvl-hf",
         ] {
             let (info, fit) = plan(&open_path(&folder.join(name).join("model")).unwrap(), None);
             assert!(info.model.pictures && fit.memory.encoder > 0, "{name}");

@@ -138,7 +138,7 @@ impl VisionEncoder {
         let merge = vision.merge;
         let sizes = TileSizes {
             pixels: vision.pixels(),
-            width: vision.tower.width,
+            width: if vision.table == Table::None { 0 } else { vision.tower.width },
             joined: merge * merge,
             row: vision.width,
             deepstack: vision.deepstack.len(),
@@ -171,7 +171,7 @@ impl VisionEncoder {
         }
         let place = |at: usize| [(at / wide) as u32, (at % wide) as u32];
         Ok(match self.vision.joining {
-            Joining::Wide => {
+            Joining::Wide | Joining::Interleaved => {
                 let places = (0..wide * high).map(place).collect();
                 Tile { patches: values, positions, order: order.into_iter().map(|at| at as u32).collect(), places }
             }
@@ -199,7 +199,7 @@ impl VisionEncoder {
         })
     }
 
-    /// The position embedding of each patch of a grid, row by row.
+    /// The position embedding of each patch of a grid, row by row; nothing where there are none.
     fn positions(&mut self, wide: usize, high: usize) -> Result<Rc<[f32]>> {
         if let Some((_, fitted)) = self.fitted.as_ref().filter(|(grid, _)| *grid == [wide, high]) {
             return Ok(fitted.clone());
@@ -209,6 +209,7 @@ impl VisionEncoder {
             Table::Resized(how) => resize_table(&self.table, rows, columns, tower.width, high, wide, how)
                 .map_err(|e| Error::bad_option(e.to_string()))?,
             Table::Added | Table::Paired => self.sums(wide, high)?,
+            Table::None => Vec::new(),
         };
         let made: Rc<[f32]> = made.into();
         self.fitted = Some(([wide, high], made.clone()));

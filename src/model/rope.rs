@@ -44,6 +44,8 @@ pub enum Scaling {
     Divisors(Vec<f32>),
     /// The frequencies of `pairs` pairs, repeated for each axis of a position.
     EachAxis { pairs: usize },
+    /// As trained, in another order: first every second one, from the first on, then the others.
+    EvenThenOdd,
     /// LongRoPE (Ding et al. 2024): divisors by frequency, others for texts longer than the original context.
     LongRope { short: Vec<f32>, long: Vec<f32>, original: u32 },
 }
@@ -399,6 +401,7 @@ impl Rope {
             Scaling::EachAxis { pairs } => {
                 (0..half).map(|i| self.base.powf(-((i % pairs) as f64) / *pairs as f64)).collect()
             }
+            Scaling::EvenThenOdd => plain.clone().step_by(2).chain(plain.skip(1).step_by(2)).collect(),
             Scaling::Divisors(divisors) => divided(plain, divisors, half, ROPE_FREQS)?,
             Scaling::LongRope { short, long: beyond, .. } => {
                 divided(plain, if long { beyond } else { short }, half, "the list of RoPE factors")?

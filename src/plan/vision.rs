@@ -1,7 +1,7 @@
 //! Passes over a picture's patches: from numbers that the host gives to rows that stand in a prompt in place of tokens.
 
 use super::builder::{Builder, Operand, Stream, copies};
-use super::{Extent, Grid, Mlp, Norm, Stage, Value};
+use super::{Extent, Grid, Mlp, Norm, Overrides, Stage, Value};
 use crate::error::{Error, Result};
 use crate::kernels::State;
 use crate::layout::{BufferId, Control, Form, Scratch, stride};
@@ -9,9 +9,9 @@ use crate::weights::Matrix;
 
 impl Builder<'_> {
     /// The residual stream begins: the sum of what `matrices`, `[D, P]`, make of the patches that the host gives, f32
-    /// `[T, stride(P)]`, and the row of positions that it gives for each. Where rotations have axes, it says where each
-    /// patch is.
-    pub fn patches(&mut self, matrices: &[Matrix]) -> Result<()> {
+    /// `[T, stride(P)]`, and, with `placed`, the row of positions that it gives for each. Where rotations have axes, it
+    /// says where each patch is.
+    pub fn patches(&mut self, matrices: &[Matrix], placed: bool) -> Result<()> {
         let (matrix, further) = matrices.split_first().ok_or_else(|| Error::internal("patches without a product"))?;
         let d = matrix.n;
         self.axes = true;
@@ -19,7 +19,11 @@ impl Builder<'_> {
         let x = self.given("patches.input", input, matrix)?;
         let h = self.scratch(Scratch::Residual, stride(d));
         let made = self.linear_to(matrix, x, h, stride(d))?;
-        self.add_patch_positions(made, d)?;
+        if placed {
+            self.add_patch_positions(made, d)?;
+        } else {
+            self.streamed(h, d);
+        }
         for matrix in further {
             let x = self.given("patches.input", input, matrix)?;
             self.add(matrix, x, None)?;
@@ -70,10 +74,10 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Rows of the residual stream, in the order that the host says, become wider ones: `each` neighbours of it one.
-    /// From here on there are fewer rows. With a number, they are only kept under it, and the stream goes on
-    /// ([`Builder::rejoin`]).
-    pub fn join(&mut self, each: usize, kept: Option<usize>) -> Result<()> {
+    /// Rows of the residual stream, in the order that the host says, become wider ones: `each` neighbours of it one,
+    /// side by side or, where they are `interleaved`, number by number. From here on there are fewer rows. With a
+    /// number, they are only kept under it, and the stream goes on ([`Builder::rejoin`]).
+    pub fn join(&mut self, each: usize, interleaved: bool, kept: Option<usize>) -> Result<()> {
         self.complete()?;
         let stream = self.stream()?;
         let d = stream.width;
@@ -82,10 +86,11 @@ impl Builder<'_> {
         let chosen = self.select.choose("embed", &[("weight", "f32")])?;
         // Without room between the rows that become one.
         let next = if each > 1 { d } else { stride(d) };
-        let overrides = copies(d, self.sizes.rows, 0)
+        let mut overrides: Overrides = copies(d, self.sizes.rows, 0)
             .into_iter()
             .map(|(name, n)| (name, if name == "STRIDE" { next as f64 } else { n }))
             .collect();
+        overrides.extend(interleaved.then_some(("EACH", each as f64)));
         let operands = vec![("wq", stream.h.into()), ("tokens", order.into()), ("h", to.into())];
         self.push("join", chosen, overrides, operands, Grid::of(self.per_row(1), Extent::Fixed(1)), 0);
         if let Some(kept) = kept {
@@ -95,6 +100,15 @@ impl Builder<'_> {
         self.streamed(to, each * d);
         self.stage(Stage::Head);
         self.state = self.layout.reserve(Control::Last, State::BYTES as u64);
+        Ok(())
+    }
+
+    /// Rows of the residual stream become what a product makes of them.
+    pub fn remake(&mut self, matrix: &Matrix) -> Result<()> {
+        let x = self.unnormed(&format!("{}.input", matrix.name), matrix)?;
+        let to = self.scratch(Scratch::Residual, stride(matrix.n));
+        self.linear_to(matrix, x, to, stride(matrix.n))?;
+        self.streamed(to, matrix.n);
         Ok(())
     }
 

@@ -48,7 +48,7 @@ fn configs() -> Vec<(String, Map<String, Value>)> {
 #[test]
 fn every_key_that_transformers_writes_is_known() {
     let all = configs();
-    assert_eq!(all.len(), 43);
+    assert_eq!(all.len(), 44);
     for (name, config) in all {
         let list = model::list(&header(config)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(list.len() > 100, "{name}: {} tensors", list.len());
@@ -76,7 +76,7 @@ fn an_architecture_that_nobody_knows_lists_those_that_run() {
     assert_eq!(error.code(), "UNSUPPORTED_MODEL");
     for word in [
         "MambaForCausalLM",
-        "qwen3 (Qwen3ForCausalLM, Qwen3Model)",
+        "qwen3 (Qwen3ForCausalLM, Qwen3Model, LightOnOcrForConditionalGeneration",
         "gemma3 (Gemma3ForCausalLM, Gemma3ForConditionalGeneration)",
         "gpt2",
         "granitemoe",
@@ -323,6 +323,79 @@ fn keys_of_the_language_model_may_stand_at_the_root() {
     let corners = changed("/vision_config", "interpolation_align_corners", json!(true));
     let table = model::vision::read(&corners).expect("what reads pictures").table;
     assert_eq!(table, model::vision::Table::Resized(TableResize::AlignedCorners));
+}
+
+/// LightOnOCR, with the keys of Mistral 3 that published files have, and transformers' own form of them.
+#[test]
+fn what_pixtrals_tower_cannot_be_is_refused_by_name() {
+    let published: Value = serde_json::from_str(
+        r#"{
+        "architectures": ["LightOnOCRForConditionalGeneration"], "dtype": "bfloat16", "eos_token_id": 151645,
+        "image_token_id": 151655, "model_type": "mistral3", "multimodal_projector_bias": false, "pad_token_id": 151643,
+        "projector_hidden_act": "gelu", "spatial_merge_size": 2, "tie_word_embeddings": true,
+        "vision_feature_layer": -1,
+        "text_config": {
+            "attention_bias": false, "attention_dropout": 0.0, "head_dim": 128, "hidden_act": "silu",
+            "hidden_size": 1024, "intermediate_size": 3072, "max_position_embeddings": 40960, "max_window_layers": 28,
+            "model_type": "qwen3", "num_attention_heads": 16, "num_hidden_layers": 28, "num_key_value_heads": 8,
+            "rms_norm_eps": 1e-06, "rope_theta": 1000000, "sliding_window": null, "use_cache": true,
+            "use_sliding_window": false, "vocab_size": 151936
+        },
+        "vision_config": {
+            "attention_dropout": 0.0, "head_dim": 64, "hidden_act": "silu", "hidden_size": 1024, "image_size": 1540,
+            "initializer_range": 0.02, "intermediate_size": 4096, "model_type": "pixtral", "num_attention_heads": 16,
+            "num_channels": 3, "num_hidden_layers": 24, "patch_size": 14, "rope_theta": 10000
+        }
+    }"#,
+    )
+    .expect("an object");
+    let published = published.as_object().expect("an object");
+    let (_, of_transformers) = configs().into_iter().find(|(name, _)| name == "lightonocr").expect("its configuration");
+    for config in [published, &of_transformers] {
+        let list = model::list(&header(config.clone())).expect("a list");
+        let shape = |name: &str| list.iter().find(|t| t.name == name).expect(name).shape.clone();
+        assert_eq!(list.iter().filter_map(|t| t.layer).max(), Some(27));
+        assert_eq!(shape("model.layers.0.self_attn.q_proj.weight"), [2048, 1024]);
+        assert!(list.iter().all(|t| t.name != "lm_head.weight"), "the head is the embedding");
+        let vision = model::vision::read(&header(config.clone())).expect("what reads pictures");
+        let c = &vision.tower;
+        assert_eq!([c.width, c.ff, c.layers.len(), c.heads.h, c.heads.e], [1024, 4096, 24, 16, 64]);
+        assert_eq!((vision.merged, vision.hidden, vision.width, vision.merge), (Some(1024), Some(1024), 1024, 2));
+        assert_eq!((vision.table, vision.joining), (model::vision::Table::None, model::vision::Joining::Interleaved));
+        assert!(vision.norm.is_some_and(|norm| norm.each && norm.eps == 1e-6) && c.eps == 1e-5 && c.context == 4096);
+        // Rows have the even ones of 32 frequencies, columns the odd ones.
+        let frequencies = c.ropes[0].inverse_frequencies(false).expect("frequencies");
+        for (pair, power) in [(0, 0.0), (1, 2.0), (15, 30.0), (16, 1.0), (31, 31.0)] {
+            assert!((frequencies[pair] / 10_000_f64.powf(-power / 32.0) - 1.0).abs() < 1e-12, "{frequencies:?}");
+        }
+        // Up to 1,540 pixels of a side, as far as that is no more than 1,024 rows.
+        let rows = |width, height| vision.pictures.cut(width, height).expect("a cut").prompt_rows();
+        assert_eq!((rows(10, 10), rows(640, 480), rows(2000, 500), rows(2480, 3508)), (1, 414, 770, 988));
+    }
+    let changed = |path: &str, key: &str, value: Value| {
+        let mut config = Value::Object(published.clone());
+        config.pointer_mut(path).expect(path)[key] = value;
+        header(config.as_object().expect("an object").clone())
+    };
+    for (key, value) in [("model_type", json!("llama")), ("attention_gate", json!(true))] {
+        let error = model::list(&changed("/text_config", key, value)).expect_err(key);
+        assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains(key), "{key}: {error}");
+    }
+    for (path, key, value) in [
+        ("/vision_config", "attention_gate", json!(true)),
+        ("/vision_config", "num_channels", json!(1)),
+        ("/vision_config", "head_dim", json!(32)),
+        ("/vision_config", "rope_theta", json!(100)),
+        ("/vision_config", "rope_parameters", json!({ "rope_type": "axial", "rope_theta": 100.0 })),
+        ("", "vision_feature_layer", json!(-2)),
+        ("", "multimodal_projector_bias", json!(true)),
+        ("", "projector_hidden_act", json!("silu")),
+    ] {
+        let error = model::vision::read(&changed(path, key, value)).expect_err(key);
+        assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains(key), "{key}: {error}");
+    }
+    let error = model::vision::read(&changed("", "spatial_merge_size", json!(0))).expect_err("no rows");
+    assert!(error.code() == "BAD_MODEL" && error.message().contains("spatial_merge_size"), "{error}");
 }
 
 /// Vision towers and layers that predict further tokens: by name, with their tensors.

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::common::{self, on_cpu};
 use crate::decode_loop::run;
 
-const FIXTURES: [&str; 18] = [
+const FIXTURES: [&str; 20] = [
     "lfm2vl-hf",
     "lfm2vl-gguf",
     "qwen35vl-hf",
@@ -42,6 +42,8 @@ const FIXTURES: [&str; 18] = [
     "idefics3vl-gguf",
     "paddleocrvl-hf",
     "paddleocrvl-gguf",
+    "lightonocrvl-hf",
+    "lightonocrvl-gguf",
 ];
 
 /// Fixtures in which a picture's rows attend to each other.
@@ -246,6 +248,7 @@ fn conversations_with_pictures_are_those_of_transformers() {
         "gemma3vl-hf",
         "idefics3vl-hf",
         "paddleocrvl-hf",
+        "lightonocrvl-hf",
     ] {
         conversations_of(&Fixture::open(name));
     }

@@ -151,10 +151,12 @@ pub fn norm(call: &Call) {
     }
 }
 
-/// h[t][i] = embedding[tokens[TOKEN_AT + t]][i] for the tokens whose rows this part holds.
+/// h[t][i] = embedding[tokens[TOKEN_AT + t]][i] for the tokens whose rows this part holds. EACH neighbouring rows of h
+/// are interleaved.
 pub fn embed(call: &Call) {
     let (d, kb, stride, scale) = (call.usize("D"), call.usize("KB"), call.usize("STRIDE"), call.f32("SCALE"));
     let (row0, rows, add) = (call.u32("ROW0"), call.u32("ROWS"), call.u32("ADD") == 1);
+    let each = call.usize("EACH");
     let (tokens, wq) = (call.read("tokens"), call.read("wq"));
     let ws = call.variant.binds("ws").then(|| call.read("ws"));
     let mut h = call.view_mut::<f32>("h");
@@ -174,7 +176,8 @@ pub fn embed(call: &Call) {
             kb,
             &mut row,
         );
-        for (h, value) in h[t * stride..][..d].iter_mut().zip(&row) {
+        let at = (t - t % each) * stride + t % each;
+        for (h, value) in h[at..].iter_mut().step_by(each).zip(&row[..d]) {
             *h = value * scale + if add { *h } else { 0.0 };
         }
     }

@@ -32,6 +32,15 @@ impl<'a> Config<'a> {
             .map_or(Ok(default), |value| whole(value, key, 1))
     }
 
+    /// A whole number of at least 1, or an object with it as both of its sides.
+    pub fn side(&self, key: &'static str, default: u32) -> Result<u32> {
+        let Some(value @ Value::Object(sides)) = self.get(key) else { return self.whole(key, 1, default) };
+        match [sides.get("height"), sides.get("width")] {
+            [Some(height), Some(width)] if height == width => whole(height, key, 1),
+            _ => Err(Error::config(key, format!("is {value}, without a height and a width that are the same"))),
+        }
+    }
+
     pub fn flag(&self, key: &'static str, default: bool) -> Result<bool> {
         self.get(key).map_or(Ok(default), |value| {
             value.as_bool().ok_or_else(|| Error::config(key, format!("is {value}, neither true nor false")))

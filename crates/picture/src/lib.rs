@@ -39,6 +39,7 @@ pub use families::gemma3::Gemma3;
 pub use families::gemma4::Gemma4;
 pub use families::idefics3::Idefics3;
 pub use families::lfm2_vl::Lfm2Vl;
+pub use families::pixtral::Pixtral;
 pub use families::qwen_vl::QwenVl;
 pub use patches::{Element, Normalize, PatchOrder, patch_order, patches};
 pub use picture::Picture;

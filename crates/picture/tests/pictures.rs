@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use millrace_picture::{
-    Crop, Cut, Element, Error, Family, Filter, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, Place,
-    QwenVl, Resampler, TableResize, Weights, patch_order, patches, resize, resize_table,
+    Crop, Cut, Element, Error, Family, Filter, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture,
+    Pixtral, Place, QwenVl, Resampler, TableResize, Weights, patch_order, patches, resize, resize_table,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -202,6 +202,8 @@ fn cutting() {
         let counts = compare_cuts(&family, sizes, &fixture["paddle_ocr"][name], 0, whole);
         assert!(counts.0 > 240 && counts.1 > 0, "{counts:?}");
     }
+    let counts = compare_cuts(&Family::Pixtral(Pixtral::default()), sizes, &fixture["lighton_ocr"], 0, whole);
+    assert!(counts.0 > 240 && counts.1 > 0, "{counts:?}");
     let idefics = |cut: &Cut| {
         let (first, second) = (cut.canvases[0], cut.canvases[1]);
         [first.width, first.height, second.width, second.height, cut.tiles.1, cut.tiles.0, cut.crops.len() as u32]
@@ -210,6 +212,51 @@ fn cutting() {
     };
     let counts = compare_cuts(&idefics3(), sizes, &fixture["idefics3"], 512, idefics);
     assert_eq!(counts.1, 0);
+}
+
+/// A limit that the processor does not have: pictures that would have more rows keep their shape as far as rows do.
+#[test]
+fn rows_that_are_too_many() {
+    let limited = |max_rows| Family::Pixtral(Pixtral { max_rows, ..Pixtral::default() });
+    let of = |family: &Family, width, height| {
+        let cut = family.cut(width, height).unwrap();
+        (cut.crops[0].width / 28, cut.crops[0].height / 28)
+    };
+    let (usual, free) = (limited(1024), limited(u32::MAX));
+    // A page, a square, and what has few rows anyway.
+    assert_eq!((of(&usual, 2480, 3508), of(&free, 2480, 3508)), ((26, 38), (39, 55)));
+    assert_eq!((of(&usual, 3000, 3000), of(&free, 3000, 3000)), ((32, 32), (55, 55)));
+    assert_eq!((of(&usual, 896, 896), of(&usual, 897, 896)), ((32, 32), (32, 31)));
+    assert_eq!((of(&usual, 3000, 900), of(&free, 3000, 900)), ((55, 17), (55, 17)));
+    assert_eq!((of(&limited(4), 3000, 10), of(&limited(4), 10, 3000)), ((4, 1), (1, 4)));
+    for (width, height) in [(1540, 540), (541, 1540), (1000, 999), (900, 897)] {
+        let (wide, high) = of(&usual, width, height);
+        assert!(wide * high <= 1024 && wide * high > 900, "{wide} x {high}");
+    }
+}
+
+/// What says how pictures are prepared is read strictly: the patch's side is a number or both sides, of a patch or of a
+/// row of the prompt.
+#[test]
+fn pixtrals_configuration() {
+    let read = |config: Value| Pixtral::default().with_config(config.as_object().unwrap());
+    for side in [json!(14), json!(28), json!({ "height": 14, "width": 14 }), json!({ "height": 28, "width": 28 })] {
+        assert_eq!(read(json!({ "patch_size": side })).unwrap(), Pixtral::default());
+    }
+    let other =
+        read(json!({ "size": { "longest_edge": 1008 }, "resample": 2, "image_mean": [0.5, 0.5, 0.5] })).unwrap();
+    assert_eq!((other.longest_edge, other.resampler.filter, other.mean), (1008, Filter::Bilinear, [0.5; 3]));
+    for (config, key) in [
+        (json!({ "patch_size": 16 }), "patch_size"),
+        (json!({ "patch_size": { "height": 14, "width": 28 } }), "patch_size"),
+        (json!({ "patch_size": { "height": 14 } }), "patch_size"),
+        (json!({ "do_center_crop": true }), "do_center_crop"),
+        (json!({ "do_normalize": false }), "do_normalize"),
+        (json!({ "size": { "longest_edge": 100_000 } }), "size"),
+    ] {
+        let error = read(config).unwrap_err();
+        assert!(error.to_string().starts_with(key), "{error}");
+    }
 }
 
 /// Tiles that are no whole number of patches: what is left over on the right and below is not read, and tiles stand as
@@ -268,6 +315,7 @@ fn patching() {
         ("lfm2_vl", Family::Lfm2Vl(Lfm2Vl::default()), Element::RowColumnChannel),
         ("qwen_vl", Family::QwenVl(QwenVl::default()), Element::ChannelRowColumn),
         ("paddle_ocr", Family::QwenVl(QwenVl::paddle_ocr()), Element::ChannelRowColumn),
+        ("lighton_ocr", Family::Pixtral(Pixtral::default()), Element::ChannelRowColumn),
         ("gemma4", Family::Gemma4(Gemma4::default()), Element::RowColumnChannel),
         ("gemma3", Family::Gemma3(Gemma3::default()), Element::ChannelRowColumn),
         ("idefics3", idefics3(), Element::ChannelRowColumn),

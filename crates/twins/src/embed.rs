@@ -1,10 +1,11 @@
 use super::Call;
 use millrace_core::blocks::decode::{BLOCK, decode_block};
 
-/// h[t][i] = embedding[tokens[TOKEN_AT + t]][i] for the tokens whose rows this part holds.
+/// h[t][i] = embedding[tokens[TOKEN_AT + t]][i] for the tokens whose rows this part holds. EACH neighbouring rows of h
+/// are interleaved.
 pub fn run(call: &Call) {
     let (d, kb, stride) = (call.usize("D"), call.usize("KB"), call.usize("STRIDE"));
-    let (row0, rows) = (call.u32("ROW0"), call.u32("ROWS"));
+    let (row0, rows, each) = (call.u32("ROW0"), call.u32("ROWS"), call.usize("EACH"));
     let tokens = call.read("tokens");
     let (wq, ws) = (call.read("wq"), call.scales());
     let mut h = call.view_mut::<f32>("h");
@@ -18,7 +19,7 @@ pub fn run(call: &Call) {
         for b in 0..kb {
             let values = decode_block(call.axis("weight"), &wq, &ws, (token - row0) as usize * kb + b);
             for (i, value) in values.into_iter().enumerate().take_while(|(i, _)| b * BLOCK + i < d) {
-                let h = &mut h[t * stride + b * BLOCK + i];
+                let h = &mut h[(t - t % each) * stride + (b * BLOCK + i) * each + t % each];
                 let old = if call.u32("ADD") == 1 { *h } else { 0.0 };
                 *h = value * call.f32("SCALE") + old;
             }

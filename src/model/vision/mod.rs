@@ -7,6 +7,7 @@ mod gemma4;
 mod gemma4_unified;
 mod idefics3;
 mod lfm2_vl;
+mod lightonocr;
 mod limited;
 mod paddleocr;
 mod qwen3_vl;
@@ -45,6 +46,8 @@ pub struct VisionConfig {
     pub merge: usize,
     /// How they become one row.
     pub joining: Joining,
+    /// Width of what a product makes of joined rows before the projector's; `None` where there is no such product.
+    pub merged: Option<usize>,
     /// Width of what stands between the projector's products; `None` where it is one.
     pub hidden: Option<usize>,
     /// Width of the language model that the rows are for.
@@ -98,6 +101,7 @@ impl VisionConfig {
             positions,
             merge: 1,
             joining: Joining::Wide,
+            merged: None,
             hidden: None,
             width,
             norm: None,
@@ -124,7 +128,7 @@ impl VisionConfig {
     pub fn columns(&self) -> usize {
         let [_, columns] = self.positions;
         match self.table {
-            Table::Resized(_) | Table::Paired => columns,
+            Table::Resized(_) | Table::Paired | Table::None => columns,
             // The longest picture has one row of squares.
             Table::Added => columns.min(self.tower.context as usize / self.merge),
         }
@@ -165,6 +169,8 @@ impl ProjectorNorm {
 pub enum Joining {
     /// Side by side.
     Wide,
+    /// The first numbers of all side by side, then the second ones, and so on.
+    Interleaved,
     /// Their mean.
     Mean,
 }
@@ -178,6 +184,8 @@ pub enum Table {
     Added,
     /// As `Added`, with rows for columns and for rows interleaved.
     Paired,
+    /// There is none: positions are rotations alone.
+    None,
 }
 
 /// The tokens around a picture's rows, by name.
@@ -235,6 +243,10 @@ struct Parts {
     down: &'static str,
     /// Norms of patches, of what their product gives, and of that with positions.
     patch_norms: Option<[&'static str; 3]>,
+    /// The norm of what the product of patches gives, where that is the only one.
+    patches_norm: Option<&'static str>,
+    /// The product of joined rows before the projector's.
+    merger: &'static str,
     /// Whether the last product is kept with what it reads along columns.
     down_transposed: bool,
 }
@@ -242,7 +254,18 @@ struct Parts {
 impl Parts {
     /// The tensors of the table, of patches and of the projector's products, and of the norm behind the layers.
     const fn of([positions, patches, up, down]: [&'static str; 4], norm: Option<&'static str>) -> Self {
-        Self { positions, patches, norm, projector_norm: None, up, down, patch_norms: None, down_transposed: false }
+        Self {
+            positions,
+            patches,
+            norm,
+            projector_norm: None,
+            up,
+            down,
+            patch_norms: None,
+            patches_norm: None,
+            merger: "",
+            down_transposed: false,
+        }
     }
 }
 
@@ -252,6 +275,7 @@ const FAMILIES: &[&Family] = &[
     &gemma4_unified::GEMMA4_UNIFIED,
     &idefics3::IDEFICS3,
     &lfm2_vl::LFM2_VL,
+    &lightonocr::LIGHTONOCR,
     &paddleocr::PADDLEOCR,
     &qwen3_vl::QWEN3_VL,
 ];
@@ -262,15 +286,17 @@ pub struct Tower {
     pub vision: VisionConfig,
     patches: Vec<Matrix>,                  // (D, P), of which the products are added
     patch_norms: Option<[NormWeights; 3]>, // (P), (D), (D)
+    patches_norm: Option<NormWeights>,     // (D)
     layers: Layers,
     norm: Option<NormWeights>,           // (D)
     projector_norm: Option<NormWeights>, // (merge^2 D), or (D) of a mean or of each patch
     standardised: Option<[BufferId; 2]>, // (D): what is subtracted from means, and what they are multiplied by then
-    up: Option<Matrix>,                  // (hidden, merge^2 D)
+    merger: Option<Matrix>,              // (merged, merge^2 D)
+    up: Option<Matrix>,                  // (hidden, merge^2 D), or (hidden, merged)
     down: Matrix,                        // (width, hidden), or (width, D)
     deepstack: Vec<Deepstack>,
-    /// The tensor of its table of positions, `[rows, columns, D]`.
-    table: String,
+    /// The tensor of its table of positions, `[rows, columns, D]`, where there is one.
+    table: Option<String>,
     left_out: Vec<LeftOut>,
     vectors: Vec<(BufferId, VectorSource)>,
     gguf: bool,
@@ -364,6 +390,7 @@ pub fn is_tower(beginning: &str) -> bool {
         "visual.",
         "model.vision_model.",
         "model.vision_embedder.",
+        "model.vision_encoder.",
     ];
     let projectors = [
         "multi_modal_projector.",
@@ -372,6 +399,7 @@ pub fn is_tower(beginning: &str) -> bool {
         "model.connector.",
         "mlp_AR.",
         "model.projector.",
+        "model.vision_projection.",
     ];
     towers.contains(&beginning) || projectors.contains(&beginning)
 }
@@ -416,19 +444,22 @@ impl Tower {
         let (c, parts) = (&vision.tower, family.parts);
         let d = c.width;
         let joined = match vision.joining {
-            Joining::Wide => vision.merge * vision.merge * d,
+            Joining::Wide | Joining::Interleaved => vision.merge * vision.merge * d,
             Joining::Mean => d,
         };
         // Rows that become one have no room between them.
-        if vision.joining == Joining::Wide && vision.merge > 1 && !joined.is_multiple_of(BLOCK) {
+        if vision.joining != Joining::Mean && vision.merge > 1 && !joined.is_multiple_of(BLOCK) {
             return Err(Error::unsupported(format!(
                 "pictures are rows of {joined} numbers before their projector; this version reads multiples of {BLOCK}"
             )));
         }
         t.layers = c.layers.len();
         let [rows, columns] = vision.positions;
-        let table = t.flat((parts.positions, None), "weight", &[rows * columns, d]);
-        t.skip(table.clone());
+        let table = (vision.table != Table::None).then(|| {
+            let table = t.flat((parts.positions, None), "weight", &[rows * columns, d]);
+            t.skip(table.clone());
+            table.name
+        });
         let mut patches = vec![linear(&mut t, (parts.patches, None), vision.pixels(), d)?];
         if vision.apart {
             let further = Rows::all(t.flat((parts.patches, None), "weight.1", &[d, vision.pixels()]));
@@ -446,6 +477,8 @@ impl Tower {
             Ok::<_, Error>([of(before, vision.pixels())?, of(after, d)?, of(last, d)?])
         });
         let patch_norms = patch_norms.transpose()?;
+        let patches_norm =
+            parts.patches_norm.map(|part| super::decoder::norm(&mut t, c, (part, None), 1.0)).transpose()?;
         let layers = Layers::reserve(&mut t, &vision)?;
         let norm = parts.norm.map(|part| super::decoder::norm(&mut t, c, (part, None), 1.0)).transpose()?;
         let of_projector = vision.norm.map(|norm| ModelConfig {
@@ -460,6 +493,8 @@ impl Tower {
             None => NormWeights::ones(&mut t, "projector_norm", joined),
         };
         let projector_norm = of_projector.map(weights).transpose()?;
+        let merger = vision.merged.map(|merged| linear(&mut t, (parts.merger, None), joined, merged)).transpose()?;
+        let joined = vision.merged.unwrap_or(joined);
         let up = vision.hidden.map(|hidden| linear(&mut t, (parts.up, None), joined, hidden)).transpose()?;
         let standardised = vision.standardised.then(|| {
             // Means are smaller than what the file's numbers are for by the root of the width.
@@ -485,14 +520,16 @@ impl Tower {
             .map(|(i, layer)| Deepstack::reserve(&mut t, &vision, i, *layer))
             .collect::<Result<_>>()?;
         let left_out = t.check_all_used(c)?;
-        let (gguf, table) = (t.names.gguf(), table.name);
+        let gguf = t.names.gguf();
         Ok(Self {
             patches,
             patch_norms,
+            patches_norm,
             layers,
             norm,
             projector_norm,
             standardised,
+            merger,
             up,
             down,
             deepstack,
@@ -510,14 +547,14 @@ impl Tower {
         self.projector_norm.as_ref().map(|weights| norm.of(&self.vision.tower, weights))
     }
 
-    /// The table of positions, f32 `[rows, columns, D]`; of the columns those that pictures have.
+    /// The table of positions, f32 `[rows, columns, D]`; of the columns those that pictures have. Empty where there is
+    /// none.
     pub async fn positions(&self, checkpoint: &Checkpoint) -> Result<Vec<f32>> {
-        let (info, [rows, columns], d) =
-            (checkpoint.tensor(&self.table)?, self.vision.positions, self.vision.tower.width);
+        let Some(table) = &self.table else { return Ok(Vec::new()) };
+        let (info, [rows, columns], d) = (checkpoint.tensor(table)?, self.vision.positions, self.vision.tower.width);
         if info.elements() != (rows * columns * d) as u64 {
             return Err(Error::bad_model(format!(
-                "tensor {} is not of {rows} x {columns} positions of {d} numbers",
-                self.table
+                "tensor {table} is not of {rows} x {columns} positions of {d} numbers"
             )));
         }
         let kept = self.vision.columns();
@@ -529,7 +566,7 @@ impl Tower {
                 .read(info, read * each, if reads == 1 { each as usize } else { each as usize / columns * kept })
                 .await?;
             let mut of_read = Vec::new();
-            dequantize(info.dtype, &raw, &mut of_read).map_err(|e| e.at(&self.table))?;
+            dequantize(info.dtype, &raw, &mut of_read).map_err(|e| e.at(table))?;
             values.append(&mut of_read);
         }
         if self.vision.table == Table::Paired {
@@ -693,7 +730,7 @@ impl Model for Tower {
     }
 
     fn matrices(&self) -> Vec<&Matrix> {
-        let mut all: Vec<_> = self.patches.iter().chain(&self.up).chain([&self.down]).collect();
+        let mut all: Vec<_> = self.patches.iter().chain(&self.merger).chain(&self.up).chain([&self.down]).collect();
         all.extend(self.deepstack.iter().flat_map(|deepstack| [&deepstack.up, &deepstack.down]));
         all.extend(self.layers.matrices());
         all
@@ -723,13 +760,16 @@ impl Model for Tower {
                     [&of("patch_norm", before), &of("patches.norm", after), &of("positions.norm", last)],
                 )?;
             }
-            (_, matrices) => b.patches(matrices)?,
+            (_, matrices) => b.patches(matrices, self.vision.table != Table::None)?,
+        }
+        if let Some(norm) = &self.patches_norm {
+            b.renorm(&norm_of(c, "patches.norm".into(), norm))?;
         }
         for i in 0..c.layers.len() {
             b.stage(Stage::Layer(i));
             self.layers.plan(b, c, i)?;
             if let Some(at) = self.deepstack.iter().position(|deepstack| deepstack.layer == i) {
-                b.join(merge * merge, Some(at))?;
+                b.join(merge * merge, false, Some(at))?;
             }
         }
         if let Some(norm) = &self.norm {
@@ -741,9 +781,11 @@ impl Model for Tower {
     fn head(&self, b: &mut Builder<'_>) -> Result<Made> {
         let merge = self.vision.merge;
         match self.vision.joining {
-            Joining::Wide => b.join(merge * merge, None)?,
+            Joining::Wide => b.join(merge * merge, false, None)?,
+            Joining::Interleaved => b.join(merge * merge, true, None)?,
             Joining::Mean => drop(b.pool(None, true, self.standardised)?),
         }
+        self.merger.as_ref().map_or(Ok(()), |merger| b.remake(merger))?;
         let norm = self.projector_norm(false);
         let mlp = Mlp { gated: false, ..Mlp::gated(self.vision.activation) };
         let Some(up) = &self.up else { return b.project_once(norm.as_ref(), &self.down) };

@@ -4,10 +4,12 @@ pub mod gemma3;
 pub mod gemma4;
 pub mod idefics3;
 pub mod lfm2_vl;
+pub mod pixtral;
 pub mod qwen_vl;
 
 use crate::{
-    Cut, Element, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, QwenVl, Resampler, Result, patches,
+    Cut, Element, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture, Pixtral, QwenVl, Resampler, Result,
+    patches,
 };
 
 /// How an encoder wants its pictures.
@@ -23,6 +25,8 @@ pub enum Family {
     Gemma4(Gemma4),
     /// Idefics 3, SmolVLM, Granite-Docling.
     Idefics3(Idefics3),
+    /// LightOnOCR.
+    Pixtral(Pixtral),
 }
 
 impl Family {
@@ -38,6 +42,7 @@ impl Family {
             Self::Gemma3(family) => family.cut(width, height),
             Self::Gemma4(family) => family.cut(width, height),
             Self::Idefics3(family) => family.cut(width, height),
+            Self::Pixtral(family) => family.cut(width, height),
         }?;
         for canvas in &cut.canvases {
             Picture::checked_size(canvas.width, canvas.height)?;
@@ -53,6 +58,7 @@ impl Family {
             Self::Gemma3(family) => family.resampler,
             Self::Gemma4(family) => family.resampler,
             Self::Idefics3(family) => family.resampler,
+            Self::Pixtral(family) => family.resampler,
         }
     }
 
@@ -64,6 +70,7 @@ impl Family {
             Self::Gemma3(family) => family.patch_size,
             Self::Gemma4(family) => family.patch_size,
             Self::Idefics3(family) => family.patch_size,
+            Self::Pixtral(family) => family.patch_size,
         }
     }
 
@@ -71,7 +78,9 @@ impl Family {
     pub fn patch_order(&self) -> PatchOrder {
         match self {
             Self::QwenVl(family) => PatchOrder::Merged(family.merge_size),
-            Self::Lfm2Vl(_) | Self::Gemma3(_) | Self::Gemma4(_) | Self::Idefics3(_) => PatchOrder::Raster,
+            Self::Lfm2Vl(_) | Self::Gemma3(_) | Self::Gemma4(_) | Self::Idefics3(_) | Self::Pixtral(_) => {
+                PatchOrder::Raster
+            }
         }
     }
 
@@ -85,6 +94,7 @@ impl Family {
             Self::Gemma4(family) if family.doubled => Normalize::Doubled,
             Self::Gemma4(_) => mean_std([0.0; 3], [1.0; 3]),
             Self::Idefics3(family) => mean_std(family.mean, family.std),
+            Self::Pixtral(family) => mean_std(family.mean, family.std),
         }
     }
 
