@@ -1,7 +1,7 @@
 """A random model that reads pictures, in the shapes of a published one, as a folder: for measuring, since published weights need a download.
 
-    python3 scripts/random_vl.py OUTDIR [--shape lfm2.5-vl-450m | qwen3.5-0.8b | paddleocr-vl-0.9b | lightonocr-1b | smolvlm-256m | smolvlm-2.2b]
-        [--tokenizer FOLDER]
+    python3 scripts/random_vl.py OUTDIR [--shape lfm2.5-vl-450m | qwen3.5-0.8b | paddleocr-vl-0.9b | lightonocr-1b | glm-ocr-0.9b | smolvlm-256m |
+        smolvlm-2.2b] [--tokenizer FOLDER]
 
 Needs numpy alone. Weights are BF16, drawn so that numbers stay small; what it says is noise. Tokenizer and template are those of a small model of the same
 family among the tests' data.
@@ -374,6 +374,82 @@ class LightOnOcr:
         yield from linear(projector + "linear_2", d, d)
 
 
+class GlmOcr:
+    TOKENIZER = "tests/data/oracle/glmocrvl-hf/model"
+    TEXT = {"D": 1536, "F": 4608, "L": 16, "H": 16, "G": 8, "E": 128, "V": 59392}
+    VISION = {"D": 1024, "F": 4096, "L": 24, "H": 16, "patch": 14, "frames": 2, "merge": 2}
+
+    def config(self):
+        text, vision = self.TEXT, self.VISION
+        return {
+            "architectures": ["GlmOcrForConditionalGeneration"],
+            "model_type": "glm_ocr",
+            "image_token_id": 59280,
+            "text_config": {
+                "model_type": "glm_ocr_text",
+                "attention_bias": False,
+                "vocab_size": text["V"],
+                "hidden_size": text["D"],
+                "intermediate_size": text["F"],
+                "num_hidden_layers": text["L"],
+                "num_attention_heads": text["H"],
+                "num_key_value_heads": text["G"],
+                "head_dim": text["E"],
+                "max_position_embeddings": 131072,
+                "rms_norm_eps": 1e-5,
+                "rope_parameters": {"rope_type": "default", "rope_theta": 10000, "partial_rotary_factor": 1.0, "mrope_section": [16, 24, 24]},
+                "tie_word_embeddings": False,
+            },
+            "vision_config": {
+                "model_type": "glm_ocr_vision",
+                "attention_bias": True,
+                "depth": vision["L"],
+                "hidden_size": vision["D"],
+                "intermediate_size": vision["F"],
+                "num_heads": vision["H"],
+                "out_hidden_size": text["D"],
+                "patch_size": vision["patch"],
+                "spatial_merge_size": vision["merge"],
+                "temporal_patch_size": vision["frames"],
+            },
+        }
+
+    def tensors(self):
+        """Names, shapes, and whether each is a norm's weight."""
+        d, f, layers, h, g, e, vocabulary = self.TEXT.values()
+        yield from linear("lm_head", vocabulary, d)
+        model = "model.language_model."
+        yield from linear(model + "embed_tokens", vocabulary, d)
+        yield from norm(model + "norm", d)
+        for i in range(layers):
+            at = f"{model}layers.{i}."
+            for part in ("input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"):
+                yield from norm(at + part, d)
+            for part, n, k in [("q_proj", h * e, d), ("k_proj", g * e, d), ("v_proj", g * e, d), ("o_proj", d, h * e)]:
+                yield from linear(f"{at}self_attn.{part}", n, k)
+            yield from linear(at + "mlp.gate_up_proj", 2 * f, d)
+            yield from linear(at + "mlp.down_proj", d, f)
+        width, f, layers, h, patch, frames, merge = self.VISION.values()
+        tower = "model.visual."
+        yield tower + "patch_embed.proj.weight", (width, 3, frames, patch, patch), False
+        yield tower + "patch_embed.proj.bias", (width,), False
+        for i in range(layers):
+            at = f"{tower}blocks.{i}."
+            for part, n in [("norm1", width), ("norm2", width), ("attn.q_norm", width // h), ("attn.k_norm", width // h)]:
+                yield from norm(at + part, n)
+            yield from linear(at + "attn.qkv", 3 * width, width, True)
+            yield from linear(at + "attn.proj", width, width, True)
+            for part, n, k in [("gate_proj", f, width), ("up_proj", f, width), ("down_proj", width, f)]:
+                yield from linear(f"{at}mlp.{part}", n, k, True)
+        yield from norm(tower + "post_layernorm", width)
+        yield tower + "downsample.weight", (d, width, merge, merge), False
+        yield tower + "downsample.bias", (d,), False
+        yield from linear(tower + "merger.proj", d, d)
+        yield from norm(tower + "merger.post_projection_norm", d, True)
+        for part, n, k in [("gate_proj", 3 * d, d), ("up_proj", 3 * d, d), ("down_proj", d, 3 * d)]:
+            yield from linear(f"{tower}merger.{part}", n, k)
+
+
 SMOLVLM_256M = SmolVlm(
     {"D": 576, "L": 30, "H": 9, "G": 3, "F": 1536, "V": 49280},
     {"D": 768, "F": 3072, "L": 12, "H": 12, "patch": 16, "tile": 512, "scale": 4},
@@ -387,6 +463,7 @@ SHAPES = {
     "qwen3.5-0.8b": Qwen35(),
     "paddleocr-vl-0.9b": PaddleOcrVl(),
     "lightonocr-1b": LightOnOcr(),
+    "glm-ocr-0.9b": GlmOcr(),
     "smolvlm-256m": SMOLVLM_256M,
     "smolvlm-2.2b": SMOLVLM_2B,
 }

@@ -419,6 +419,7 @@ mod tests {
             "idefics3vl-hf",
             "paddleocrvl-hf",
             "lightonocrvl-hf",
+            "glmocrvl-hf",
         ] {
             let (info, fit) = plan(&open_path(&folder.join(name).join("model")).unwrap(), None);
             assert!(info.model.pictures && fit.memory.encoder > 0, "{name}");

@@ -100,8 +100,8 @@ pub fn fit(model: &dyn Model, adapter: Adapter) -> Result<FittedAdapter> {
         }
         let Heads { e: head, .. } = config.heads_of(place.layer);
         let reordered = config.stored.reordered && matches!(place.part, "attn_q" | "attn_k");
-        let neighbours = model.gguf();
-        let reorder = (reordered && neighbours != adapter.gguf).then_some(Reorder { head, neighbours });
+        let neighbours = config.ropes.first().is_some_and(|rope| rope.interleaved);
+        let reorder = (reordered && model.gguf() != adapter.gguf).then_some(Reorder { head, neighbours });
         if tensors.insert(place.tensor.clone(), Fitted { module: module.clone(), reorder }).is_some() {
             return Err(Error::bad_model(format!("module {name} occurs twice in the adapter")));
         }

@@ -294,7 +294,7 @@ pub struct Stored {
     /// Matrices are `[K, N]`.
     pub transposed: bool,
     /// llama.cpp's files have rows of queries and keys in another order than transformers': what rotates together are
-    /// neighbours.
+    /// neighbours in the one's and halves in the other's.
     pub reordered: bool,
 }
 

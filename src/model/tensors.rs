@@ -252,7 +252,8 @@ impl<'a, 'b> Tensors<'a, 'b> {
         let used: HashSet<&str> = self.listed.iter().map(|t| t.name.as_str()).collect();
         // Layers that guess further tokens.
         let layers = config.layers.len();
-        let further: Vec<String> = (layers..layers + config.further_layers).map(|i| format!("blk.{i}.")).collect();
+        let list = self.names.beside().map_or_else(|| "blk".into(), |prefix| format!("{prefix}{}", self.hf.layers));
+        let further: Vec<String> = (layers..layers + config.further_layers).map(|i| format!("{list}.{i}.")).collect();
         let mut left_out: Vec<LeftOut> = Vec::new();
         let mut unknown = Vec::new();
         for (name, info) in

@@ -55,8 +55,13 @@ impl Builder<'_> {
         let gate_up = self.scratch(Scratch::GateUp, row);
         let made = self.side_by_side(x, [gate, up].into_iter(), gate_up, row)?;
         let room = Room::F32(self.scratch(Scratch::Activation(Form::F32), f.div_ceil(BLOCK) * BLOCK));
-        let Act::F32(activated) =
-            self.activate_as(&format!("{}.activate", gate.matrix.name), made, mlp, None, (f, room))?
+        let Act::F32(activated) = self.activate_as(
+            &format!("{}.activate", gate.matrix.name),
+            made,
+            mlp,
+            None,
+            (f, mlp.products() * f, room),
+        )?
         else {
             return Err(Error::internal(format!("{}: activations that are not f32", gate.matrix.name)));
         };

@@ -347,21 +347,21 @@ impl Builder<'_> {
         consumer: &Matrix,
     ) -> Result<Act> {
         let out = self.room(Scratch::Activation, consumer);
-        self.activate_as(name, gate_up, mlp, factors, (consumer.k, out))
+        let k = consumer.k;
+        self.activate_as(name, gate_up, mlp, factors, (k, mlp.products() * k, out))
     }
 
-    /// As [`Builder::activate`], for rows of `k` values, into `out` in its form.
+    /// As [`Builder::activate`], for rows of `k` values that are `row` f32 apart, into `out` in its form.
     pub(super) fn activate_as(
         &mut self,
         name: &str,
         gate_up: Value,
         mlp: Mlp,
         factors: Option<Factors>,
-        (k, out): (usize, Room),
+        (k, row, out): (usize, usize, Room),
     ) -> Result<Act> {
         let chosen = self.select.choose("activate", &[("out", out.axis())])?;
         let kb = k.div_ceil(BLOCK);
-        let row = mlp.products() * k;
         let mut overrides = vec![("F", k as f64), ("KB", kb as f64), ("GSTRIDE", row as f64)];
         overrides.extend(mlp.overrides());
         let (factors, at): (Operand, Operand) = match factors {

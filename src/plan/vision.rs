@@ -1,7 +1,7 @@
 //! Passes over a picture's patches: from numbers that the host gives to rows that stand in a prompt in place of tokens.
 
 use super::builder::{Builder, Operand, Stream, copies};
-use super::{Extent, Grid, Mlp, Norm, Overrides, Stage, Value};
+use super::{Activation, Extent, Grid, Mlp, Norm, Overrides, Stage, Value};
 use crate::error::{Error, Result};
 use crate::kernels::State;
 use crate::layout::{BufferId, Control, Form, Scratch, stride};
@@ -106,7 +106,9 @@ impl Builder<'_> {
     /// Rows of the residual stream become what a product makes of them.
     pub fn remake(&mut self, matrix: &Matrix) -> Result<()> {
         let x = self.unnormed(&format!("{}.input", matrix.name), matrix)?;
-        let to = self.scratch(Scratch::Residual, stride(matrix.n));
+        let [first, other] =
+            [Scratch::Residual, Scratch::ResidualSum].map(|buffer| self.scratch(buffer, stride(matrix.n)));
+        let to = if self.stream()?.h.buffer == first { other } else { first };
         self.linear_to(matrix, x, to, stride(matrix.n))?;
         self.streamed(to, matrix.n);
         Ok(())
@@ -137,6 +139,28 @@ impl Builder<'_> {
         let x = self.mlp(&name, norm, up, mlp, down)?;
         let row = stride(down.n);
         let y = self.scratch(number.map_or(Scratch::Pooled, Scratch::Deepstack), row);
+        self.linear_to(down, x, y, row)
+    }
+
+    /// What a gated network makes of the residual stream, which is normed and goes through that activation before: f32
+    /// `[T, stride(N)]`.
+    pub fn project_gated(
+        &mut self,
+        (norm, before): (&Norm, Activation),
+        up: &Matrix,
+        mlp: Mlp,
+        down: &Matrix,
+    ) -> Result<Value> {
+        self.renorm(norm)?;
+        let Stream { h, width } = self.stream()?;
+        let out = self.room(Scratch::Activation, up);
+        let before = Mlp { gated: false, ..Mlp::gated(before) };
+        let x = self.activate_as("projector.activate", h, before, None, (width, stride(width), out))?;
+        let products = self.scratch(Scratch::GateUp, up.n);
+        let gate_up = self.linear_to(up, x, products, up.n)?;
+        let x = self.activate(&format!("{}.activate", up.name), gate_up, mlp, None, down)?;
+        let row = stride(down.n);
+        let y = self.scratch(Scratch::Pooled, row);
         self.linear_to(down, x, y, row)
     }
 

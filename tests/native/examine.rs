@@ -57,6 +57,8 @@ fn models_that_run_are_said_to() {
         ("paddleocrvl-gguf/model.gguf", true, "512 x 512 pixels are 16 rows"),
         ("lightonocrvl-hf/model", true, "3 layers of 40, patches of 16 pixels: 512 x 512 pixels are 36 rows"),
         ("lightonocrvl-gguf/model.gguf", true, "512 x 512 pixels are 36 rows"),
+        ("glmocrvl-hf/model", true, "3 layers of 24, patches of 16 pixels: 512 x 512 pixels are 16 rows"),
+        ("glmocrvl-gguf/model.gguf", true, "512 x 512 pixels are 256 rows"),
         ("qwen3vl-hf/model", false, "no token <|image_pad|>"),
         ("gemma4uvl-hf/model", true, "one product of 36, patches of 16 pixels: 512 x 512 pixels are 64 rows"),
         ("gemma3vl-hf/model", true, "3 layers of 36, patches of 16 pixels: 512 x 512 pixels are 9 rows"),

@@ -48,7 +48,7 @@ fn configs() -> Vec<(String, Map<String, Value>)> {
 #[test]
 fn every_key_that_transformers_writes_is_known() {
     let all = configs();
-    assert_eq!(all.len(), 44);
+    assert_eq!(all.len(), 45);
     for (name, config) in all {
         let list = model::list(&header(config)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(list.len() > 100, "{name}: {} tensors", list.len());
@@ -136,6 +136,7 @@ fn models_whose_rows_llama_cpp_reorders_say_so() {
     assert_eq!(
         reordered,
         [
+            "glmocrvl",
             "granite",
             "granite4",
             "granitehybrid",
@@ -396,6 +397,107 @@ fn what_pixtrals_tower_cannot_be_is_refused_by_name() {
     }
     let error = model::vision::read(&changed("", "spatial_merge_size", json!(0))).expect_err("no rows");
     assert!(error.code() == "BAD_MODEL" && error.message().contains("spatial_merge_size"), "{error}");
+}
+
+/// GLM-OCR as published, and transformers' own form of it.
+#[test]
+fn what_glms_tower_cannot_be_is_refused_by_name() {
+    let published: Value = serde_json::from_str(
+        r#"{
+        "architectures": ["GlmOcrForConditionalGeneration"], "image_end_token_id": 59257, "image_start_token_id": 59256,
+        "image_token_id": 59280, "model_type": "glm_ocr", "transformers_version": "5.0.1dev0",
+        "video_end_token_id": 59259, "video_start_token_id": 59258, "video_token_id": 59281,
+        "text_config": {
+            "attention_bias": false, "attention_dropout": 0.0, "dtype": "bfloat16", "eos_token_id": [59246, 59253],
+            "head_dim": 128, "hidden_act": "silu", "hidden_size": 1536, "initializer_range": 0.02,
+            "intermediate_size": 4608, "max_position_embeddings": 131072, "model_type": "glm_ocr_text",
+            "num_attention_heads": 16, "num_hidden_layers": 16, "num_key_value_heads": 8, "num_nextn_predict_layers": 1,
+            "pad_token_id": 59246, "rms_norm_eps": 1e-05,
+            "rope_parameters": {
+                "mrope_section": [16, 24, 24], "partial_rotary_factor": 1.0, "rope_theta": 10000, "rope_type": "default"
+            },
+            "tie_word_embeddings": false, "use_cache": true, "vocab_size": 59392
+        },
+        "vision_config": {
+            "attention_bias": true, "depth": 24, "hidden_act": "silu", "hidden_dropout_prob": 0.0, "hidden_size": 1024,
+            "image_size": 336, "initializer_range": 0.02, "intermediate_size": 4096, "model_type": "glm_ocr_vision",
+            "num_heads": 16, "out_hidden_size": 1536, "patch_size": 14, "rms_norm_eps": 1e-05, "spatial_merge_size": 2,
+            "temporal_patch_size": 2
+        }
+    }"#,
+    )
+    .expect("an object");
+    let published = published.as_object().expect("an object");
+    let (_, of_transformers) = configs().into_iter().find(|(name, _)| name == "glmocr").expect("its configuration");
+    // Width, width of a head, pairs of rows and of columns.
+    for (config, [text, e, pairs]) in [(published, [1536, 128, 24]), (&of_transformers, [1024, 64, 12])] {
+        let list = model::list(&header(config.clone())).expect("a list");
+        let shape = |name: &str| list.iter().find(|t| t.name == name).expect(name).shape.clone();
+        assert_eq!(list.iter().filter_map(|t| t.layer).max(), Some(15));
+        assert_eq!(shape("lm_head.weight"), [59392, text]);
+        assert_eq!(shape("model.layers.0.self_attn.k_proj.weight"), [8 * e, text]);
+        let shapes = list.iter().map(|t| (t.name.clone(), t.shape.iter().map(|n| *n as u64).collect::<Vec<_>>()));
+        let shapes = shapes.chain([("model.layers.16.eh_proj.weight".to_owned(), vec![8, 8])]);
+        let opened = model_of(&with_tensors(config.clone(), shapes));
+        if config == &of_transformers {
+            // Which does not say that there is a further layer.
+            let error = opened.err().expect("a tensor that nobody knows");
+            assert!(error.message().contains("model.layers.16.eh_proj.weight"), "{error}");
+            continue;
+        }
+        let model = opened.expect("a model");
+        assert_eq!(model.left_out().iter().map(|left| left.what.as_str()).collect::<Vec<_>>(), ["model.layers.16."]);
+        let rope = &model.config().ropes[0];
+        let axes = rope.axes.expect("axes");
+        assert_eq!((rope.base, rope.dims, rope.interleaved), (10_000.0, e, true));
+        assert_eq!((axes.rows, axes.columns, axes.order), (pairs, pairs, millrace::plan::AxesOrder::Apart));
+    }
+    for config in [published, &of_transformers] {
+        let vision = model::vision::read(&header(config.clone())).expect("what reads pictures");
+        let c = &vision.tower;
+        assert_eq!([c.width, c.ff, c.layers.len(), c.heads.h, c.heads.e], [1024, 4096, 24, 16, 64]);
+        assert!(c.biases.qkv && c.biases.ff && c.eps == 1e-5 && c.context == 4096 && vision.grid);
+        assert_eq!(
+            (vision.merged, vision.hidden, vision.gated, vision.width, vision.frames),
+            (Some(1536), Some(1536), Some(4608), 1536, 2)
+        );
+        // Limits that count two frames; a page is made smaller, to 1,024 rows.
+        let rows = |width, height| vision.pictures.cut(width, height).expect("a cut").prompt_rows();
+        assert_eq!((rows(10, 10), rows(640, 480), rows(2480, 3508)), (9, 391, 988));
+    }
+    let changed = |path: &str, key: &str, value: Value| {
+        let mut config = Value::Object(published.clone());
+        config.pointer_mut(path).expect(path)[key] = value;
+        header(config.as_object().expect("an object").clone())
+    };
+    for (path, key, value) in [
+        ("/text_config", "attention_gate", json!(true)),
+        ("/text_config", "attention_bias", json!(true)),
+        ("/text_config/rope_parameters", "mrope_section", json!([16, 24, 23])),
+        ("/text_config/rope_parameters", "mrope_section", json!(null)),
+    ] {
+        let error = model::list(&changed(path, key, value)).expect_err(key);
+        let named =
+            ["attention_gate", "attention_bias", "[16, 24, 23] rotated pairs", "mrope_section of rope_parameters"];
+        assert!(named.iter().any(|named| error.message().contains(named)), "{key}: {error}");
+    }
+    for (key, value) in [
+        ("attention_gate", json!(true)),
+        ("in_channels", json!(1)),
+        ("temporal_patch_size", json!(1)),
+        ("rope_parameters", json!({ "rope_type": "axial", "rope_theta": 100.0 })),
+    ] {
+        let error = model::vision::read(&changed("/vision_config", key, value)).expect_err(key);
+        assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains(key), "{key}: {error}");
+    }
+    // The same projector behind a table of positions is another family's.
+    let files = open_path(&data("oracle/glmocrvl-gguf/mmproj-model.gguf")).expect("files");
+    let mut checkpoint = block_on(Checkpoint::open(&files)).expect("a file");
+    assert!(model::vision::read(&checkpoint).is_ok());
+    let norm = checkpoint.tensors["v.post_ln.weight"].clone();
+    checkpoint.tensors.insert("v.norm_embd.weight".into(), norm);
+    let error = model::vision::read(&checkpoint).expect_err("a norm of patches");
+    assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains("v.norm_embd.weight"), "{error}");
 }
 
 /// Vision towers and layers that predict further tokens: by name, with their tensors.

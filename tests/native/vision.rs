@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::common::{self, on_cpu};
 use crate::decode_loop::run;
 
-const FIXTURES: [&str; 20] = [
+const FIXTURES: [&str; 22] = [
     "lfm2vl-hf",
     "lfm2vl-gguf",
     "qwen35vl-hf",
@@ -44,6 +44,8 @@ const FIXTURES: [&str; 20] = [
     "paddleocrvl-gguf",
     "lightonocrvl-hf",
     "lightonocrvl-gguf",
+    "glmocrvl-hf",
+    "glmocrvl-gguf",
 ];
 
 /// Fixtures in which a picture's rows attend to each other.
@@ -249,6 +251,7 @@ fn conversations_with_pictures_are_those_of_transformers() {
         "idefics3vl-hf",
         "paddleocrvl-hf",
         "lightonocrvl-hf",
+        "glmocrvl-hf",
     ] {
         conversations_of(&Fixture::open(name));
     }
@@ -303,9 +306,8 @@ fn conversations_of(fixture: &Fixture) {
 fn pictures_are_read_once_and_known_by_what_they_show() {
     let _cpu = on_cpu();
     // Without a limit on its rows, a picture takes so many that the fixture's context has no room for two.
-    for name in
-        FIXTURES.into_iter().filter(|name| !["gemma4vl-gguf", "gemma4vlboth-gguf", "gemma4uvl-gguf"].contains(name))
-    {
+    let unlimited = ["gemma4vl-gguf", "gemma4vlboth-gguf", "gemma4uvl-gguf"];
+    for name in FIXTURES.into_iter().filter(|name| !unlimited.contains(name)) {
         let fixture = Fixture::open(name);
         let mut engine = fixture.engine(Lane::Exact);
         let shown = |seed: u32| picture(&json!({ "width": 97, "height": 64, "seed": seed }));

@@ -173,6 +173,10 @@ fn paddle_ocr() -> [(&'static str, Family); 2] {
     [("0.9b", Family::QwenVl(QwenVl::paddle_ocr())), ("1.5", Family::QwenVl(later))]
 }
 
+fn glm_ocr() -> Family {
+    Family::QwenVl(QwenVl::glm_ocr())
+}
+
 fn whole(cut: &Cut) -> Vec<u64> {
     let crop = cut.crops.last().unwrap();
     vec![u64::from(crop.width), u64::from(crop.height), cut.prompt_rows()]
@@ -202,6 +206,8 @@ fn cutting() {
         let counts = compare_cuts(&family, sizes, &fixture["paddle_ocr"][name], 0, whole);
         assert!(counts.0 > 240 && counts.1 > 0, "{counts:?}");
     }
+    let counts = compare_cuts(&glm_ocr(), sizes, &fixture["glm_ocr"], 0, whole);
+    assert!(counts.0 > 240 && counts.1 > 0, "{counts:?}");
     let counts = compare_cuts(&Family::Pixtral(Pixtral::default()), sizes, &fixture["lighton_ocr"], 0, whole);
     assert!(counts.0 > 240 && counts.1 > 0, "{counts:?}");
     let idefics = |cut: &Cut| {
@@ -233,6 +239,19 @@ fn rows_that_are_too_many() {
         let (wide, high) = of(&usual, width, height);
         assert!(wide * high <= 1024 && wide * high > 900, "{wide} x {high}");
     }
+}
+
+/// Areas of two frames, which no file may have otherwise.
+#[test]
+fn frames_of_a_picture() {
+    let read = |config: Value| QwenVl::glm_ocr().with_config(config.as_object().unwrap());
+    let limits = json!({ "size": { "shortest_edge": 12_544, "longest_edge": 9_633_792 }, "temporal_patch_size": 2 });
+    assert_eq!(read(limits).unwrap(), QwenVl::glm_ocr());
+    assert!(read(json!({ "temporal_patch_size": 1 })).unwrap_err().to_string().starts_with("temporal_patch_size"));
+    // One frame of as many pixels may be twice as large.
+    let half = Family::QwenVl(QwenVl { frames: 1, ..QwenVl::glm_ocr() });
+    let rows = |family: &Family| family.cut(4000, 4000).unwrap().prompt_rows();
+    assert_eq!((rows(&glm_ocr()), rows(&half)), (78 * 78, 110 * 110));
 }
 
 /// What says how pictures are prepared is read strictly: the patch's side is a number or both sides, of a patch or of a
@@ -315,6 +334,7 @@ fn patching() {
         ("lfm2_vl", Family::Lfm2Vl(Lfm2Vl::default()), Element::RowColumnChannel),
         ("qwen_vl", Family::QwenVl(QwenVl::default()), Element::ChannelRowColumn),
         ("paddle_ocr", Family::QwenVl(QwenVl::paddle_ocr()), Element::ChannelRowColumn),
+        ("glm_ocr", glm_ocr(), Element::ChannelRowColumn),
         ("lighton_ocr", Family::Pixtral(Pixtral::default()), Element::ChannelRowColumn),
         ("gemma4", Family::Gemma4(Gemma4::default()), Element::RowColumnChannel),
         ("gemma3", Family::Gemma3(Gemma3::default()), Element::ChannelRowColumn),

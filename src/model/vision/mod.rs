@@ -5,6 +5,7 @@
 mod gemma3;
 mod gemma4;
 mod gemma4_unified;
+mod glm_ocr;
 mod idefics3;
 mod lfm2_vl;
 mod lightonocr;
@@ -50,6 +51,9 @@ pub struct VisionConfig {
     pub merged: Option<usize>,
     /// Width of what stands between the projector's products; `None` where it is one.
     pub hidden: Option<usize>,
+    /// Width within a gated network behind the projector's first product, in place of its second one; what that product
+    /// makes is normed before. `None` where there is no such network.
+    pub gated: Option<usize>,
     /// Width of the language model that the rows are for.
     pub width: usize,
     /// What is between the projector's products.
@@ -103,6 +107,7 @@ impl VisionConfig {
             joining: Joining::Wide,
             merged: None,
             hidden: None,
+            gated: None,
             width,
             norm: None,
             standardised: false,
@@ -247,6 +252,8 @@ struct Parts {
     patches_norm: Option<&'static str>,
     /// The product of joined rows before the projector's.
     merger: &'static str,
+    /// Gates of a gated network, and what they multiply.
+    gated: [&'static str; 2],
     /// Whether the last product is kept with what it reads along columns.
     down_transposed: bool,
 }
@@ -264,6 +271,7 @@ impl Parts {
             patch_norms: None,
             patches_norm: None,
             merger: "",
+            gated: [""; 2],
             down_transposed: false,
         }
     }
@@ -273,6 +281,7 @@ const FAMILIES: &[&Family] = &[
     &gemma3::GEMMA3,
     &gemma4::GEMMA4,
     &gemma4_unified::GEMMA4_UNIFIED,
+    &glm_ocr::GLM_OCR,
     &idefics3::IDEFICS3,
     &lfm2_vl::LFM2_VL,
     &lightonocr::LIGHTONOCR,
@@ -289,11 +298,12 @@ pub struct Tower {
     patches_norm: Option<NormWeights>,     // (D)
     layers: Layers,
     norm: Option<NormWeights>,           // (D)
-    projector_norm: Option<NormWeights>, // (merge^2 D), or (D) of a mean or of each patch
+    projector_norm: Option<NormWeights>, // (merge^2 D), or (D) of a mean or of each patch, or (hidden)
     standardised: Option<[BufferId; 2]>, // (D): what is subtracted from means, and what they are multiplied by then
     merger: Option<Matrix>,              // (merged, merge^2 D)
     up: Option<Matrix>,                  // (hidden, merge^2 D), or (hidden, merged)
-    down: Matrix,                        // (width, hidden), or (width, D)
+    gate_up: Option<Matrix>,             // (2 gated, hidden), gates first
+    down: Matrix,                        // (width, hidden), or (width, D), or (width, gated)
     deepstack: Vec<Deepstack>,
     /// The tensor of its table of positions, `[rows, columns, D]`, where there is one.
     table: Option<String>,
@@ -482,7 +492,11 @@ impl Tower {
         let layers = Layers::reserve(&mut t, &vision)?;
         let norm = parts.norm.map(|part| super::decoder::norm(&mut t, c, (part, None), 1.0)).transpose()?;
         let of_projector = vision.norm.map(|norm| ModelConfig {
-            width: if norm.each { d } else { joined },
+            width: match vision.gated.and(vision.hidden) {
+                Some(hidden) => hidden,
+                None if norm.each => d,
+                None => joined,
+            },
             eps: norm.eps,
             norm: norm.kind,
             norm_offset: norm.offset,
@@ -506,7 +520,12 @@ impl Tower {
             Ok::<_, Error>([of("v.std_bias", root.recip())?, of("v.std_scale", root)?])
         });
         let standardised = standardised.transpose()?;
-        let reads = vision.hidden.unwrap_or(joined);
+        let gate_up = vision.gated.zip(vision.hidden).map(|(gated, hidden)| {
+            let rows = parts.gated.map(|part| Rows::all(t.named((part, None), "weight", &[gated, hidden])));
+            t.matrix("mm.gate_up".into(), rows.into(), hidden, 1, None)
+        });
+        let gate_up = gate_up.transpose()?;
+        let reads = vision.gated.or(vision.hidden).unwrap_or(joined);
         let down = if parts.down_transposed {
             let weight = Listed { transposed: true, ..t.flat((parts.down, None), "weight", &[reads, vision.width]) };
             t.matrix(parts.down.into(), vec![Rows { rows: vision.width, ..Rows::all(weight) }], reads, 1, None)?
@@ -531,6 +550,7 @@ impl Tower {
             standardised,
             merger,
             up,
+            gate_up,
             down,
             deepstack,
             table,
@@ -644,7 +664,9 @@ fn of_any_size(
 ) -> Result<millrace_picture::Family> {
     let asked = asked_of(checkpoint).unwrap_or_default();
     let read = usual.with_config(&asked).map_err(wrong_in("preprocessor_config.json"))?;
-    let of_file = |key| Ok::<_, Error>(keys.size(key, "")?.map(whole));
+    // Areas of all frames of a picture; llama.cpp's are of one.
+    let frames = read.frames as usize;
+    let of_file = |key| Ok::<_, Error>(keys.size(key, "")?.map(|n| whole(n * frames)));
     let (least, largest) = (
         of_file("image_min_pixels")?.unwrap_or(read.min_pixels),
         of_file("image_max_pixels")?.unwrap_or(read.max_pixels),
@@ -654,7 +676,7 @@ fn of_any_size(
     } else {
         [read.mean, read.std]
     };
-    let most = whole(MOST_ROWS * (patch * merge).pow(2));
+    let most = whole(MOST_ROWS * (patch * merge).pow(2) * frames);
     Ok(millrace_picture::Family::QwenVl(QwenVl {
         patch_size: whole(patch),
         merge_size: whole(merge),
@@ -730,7 +752,8 @@ impl Model for Tower {
     }
 
     fn matrices(&self) -> Vec<&Matrix> {
-        let mut all: Vec<_> = self.patches.iter().chain(&self.merger).chain(&self.up).chain([&self.down]).collect();
+        let mut all: Vec<_> = self.patches.iter().chain(&self.merger).chain(&self.up).collect();
+        all.extend(self.gate_up.iter().chain([&self.down]));
         all.extend(self.deepstack.iter().flat_map(|deepstack| [&deepstack.up, &deepstack.down]));
         all.extend(self.layers.matrices());
         all
@@ -787,6 +810,10 @@ impl Model for Tower {
         }
         self.merger.as_ref().map_or(Ok(()), |merger| b.remake(merger))?;
         let norm = self.projector_norm(false);
+        if let (Some(up), Some(gate_up), Some(norm)) = (&self.up, &self.gate_up, &norm) {
+            b.remake(up)?;
+            return b.project_gated((norm, self.vision.activation), gate_up, self.vision.tower.mlp, &self.down);
+        }
         let mlp = Mlp { gated: false, ..Mlp::gated(self.vision.activation) };
         let Some(up) = &self.up else { return b.project_once(norm.as_ref(), &self.down) };
         let made = b.project(norm.as_ref(), up, mlp, (&self.down, None))?;

@@ -17,7 +17,7 @@ use crate::{
 pub enum Family {
     /// LFM2-VL, LFM2.5-VL.
     Lfm2Vl(Lfm2Vl),
-    /// Qwen3-VL, Qwen3.5, PaddleOCR-VL.
+    /// Qwen3-VL, Qwen3.5, PaddleOCR-VL, GLM-OCR.
     QwenVl(QwenVl),
     /// Gemma 3 from 4B on.
     Gemma3(Gemma3),

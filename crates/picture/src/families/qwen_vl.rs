@@ -1,5 +1,5 @@
-//! Qwen3-VL and Qwen3.5: one crop, in patches of 16 pixels that are joined by 2 x 2. PaddleOCR-VL: the same with
-//! patches of 14 pixels, and with other sizes of small pictures.
+//! Qwen3-VL and Qwen3.5: one crop, in patches of 16 pixels that are joined by 2 x 2. PaddleOCR-VL and GLM-OCR: the same
+//! with patches of 14 pixels, and with other sizes of small pictures.
 
 use serde_json::{Map, Value};
 
@@ -10,19 +10,32 @@ use crate::{Error, Filter, Resampler, Result, Weights};
 /// The parameters of preprocessor_config.json. The defaults are those of published files, not of the processor's class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QwenVl {
-    /// The fewest pixels after resizing (`size.shortest_edge`, an area despite its name).
+    /// The fewest pixels after resizing (`size.shortest_edge`, an area despite its name), of all frames.
     pub min_pixels: u32,
     /// The most (`size.longest_edge`).
     pub max_pixels: u32,
+    /// As how many frames a picture's pixels count.
+    pub frames: u32,
     /// Pixels a patch, along a side.
     pub patch_size: u32,
     /// Patches a prompt row, along a side.
     pub merge_size: u32,
-    /// Whether a side shorter than a block is made one before anything else, and the other longer by as much.
-    pub enlarges_short_sides: bool,
+    /// What becomes of a side shorter than a block before anything else.
+    pub short_sides: ShortSides,
     pub mean: [f32; 3],
     pub std: [f32; 3],
     pub resampler: Resampler,
+}
+
+/// What becomes of a side shorter than a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShortSides {
+    /// Nothing.
+    Kept,
+    /// It is made a block, and the other side longer by as much, to the nearest pixel.
+    Enlarged,
+    /// So are both at once, but for a part of a pixel.
+    EnlargedTogether,
 }
 
 /// How many times as long as wide a picture may be.
@@ -33,9 +46,10 @@ impl Default for QwenVl {
         Self {
             min_pixels: 1 << 16,
             max_pixels: 1 << 24,
+            frames: 1,
             patch_size: 16,
             merge_size: 2,
-            enlarges_short_sides: false,
+            short_sides: ShortSides::Kept,
             mean: [0.5; 3],
             std: [0.5; 3],
             resampler: Resampler { filter: Filter::Bicubic, weights: Weights::Bits16 },
@@ -50,7 +64,21 @@ impl QwenVl {
             min_pixels: 147_384,
             max_pixels: 2_822_400,
             patch_size: 14,
-            enlarges_short_sides: true,
+            short_sides: ShortSides::Enlarged,
+            ..Self::default()
+        }
+    }
+
+    /// GLM-OCR's, with the limits that are published: a picture's pixels count twice, as those of two frames.
+    pub fn glm_ocr() -> Self {
+        Self {
+            min_pixels: 12_544,
+            max_pixels: 9_633_792,
+            frames: 2,
+            patch_size: 14,
+            short_sides: ShortSides::EnlargedTogether,
+            mean: [0.481_454_66, 0.457_827_5, 0.408_210_73],
+            std: [0.268_629_54, 0.261_302_58, 0.275_777_11],
             ..Self::default()
         }
     }
@@ -85,6 +113,10 @@ impl QwenVl {
             resampler: Resampler { filter: config.filter(self.resampler.filter)?, ..self.resampler },
             ..self
         };
+        // Of others that is how films are read.
+        if read.frames != 1 && config.whole("temporal_patch_size", 1, read.frames)? != read.frames {
+            return Err(Error::config("temporal_patch_size", format!("is not {}", read.frames)));
+        }
         read.check()?;
         Ok(read)
     }
@@ -97,7 +129,7 @@ impl QwenVl {
         if self.merge_size == 0 || self.merge_size > 1 << 6 {
             return Err(Error::config("merge_size", "is not within 1 and 64"));
         }
-        if self.min_pixels == 0 || self.max_pixels < self.min_pixels || self.max_pixels > 1 << 30 {
+        if self.frames == 0 || self.min_pixels == 0 || self.max_pixels < self.min_pixels || self.max_pixels > 1 << 30 {
             return Err(Error::config(
                 "size",
                 "has a longest_edge below its shortest_edge, or above 2^30, or one of 0",
@@ -112,19 +144,26 @@ impl QwenVl {
         let grid = Grid { patch: self.patch_size, merge: self.merge_size };
         let block = f64::from(grid.block());
         let (mut w, mut h) = (f64::from(width), f64::from(height));
-        if self.enlarges_short_sides {
-            if h < block {
-                (w, h) = ((w * block / h).round_ties_even(), block);
+        match self.short_sides {
+            ShortSides::Enlarged => {
+                if h < block {
+                    (w, h) = ((w * block / h).round_ties_even(), block);
+                }
+                if w < block {
+                    (w, h) = (block, (h * block / w).round_ties_even());
+                }
             }
-            if w < block {
-                (w, h) = (block, (h * block / w).round_ties_even());
+            ShortSides::EnlargedTogether if h < block || w < block => {
+                let scale = (block / h).max(block / w);
+                (w, h) = ((w * scale).trunc(), (h * scale).trunc());
             }
+            ShortSides::EnlargedTogether | ShortSides::Kept => {}
         }
         if w.max(h) / w.min(h) > MAX_ASPECT_RATIO {
             return Err(Error::TooNarrow { width, height });
         }
         let rounded = |side: f64| (side / block).round_ties_even() * block;
-        let (least, most) = (f64::from(self.min_pixels), f64::from(self.max_pixels));
+        let [least, most] = [self.min_pixels, self.max_pixels].map(|area| f64::from(area) / f64::from(self.frames));
         let area = rounded(w) * rounded(h);
         let (w, h) = if area > most {
             let beta = (h * w / most).sqrt();
@@ -142,7 +181,7 @@ impl QwenVl {
             return Err(Error::TooFewPatches {
                 width,
                 height,
-                patches: u64::from(self.min_pixels) / u64::from(grid.patch).pow(2),
+                patches: u64::from(self.min_pixels / self.frames) / u64::from(grid.patch).pow(2),
             });
         }
         // At most 200 to 1, and at most about 2^30 pixels: far below 2^32 a side.
