@@ -29,6 +29,8 @@ fn read(keys: &Keys<'_>) -> Result<ModelConfig> {
     let mut c = attention(keys, ModelConfig::read_rms(keys, "qwen3")?)?;
     if keys.outer("text_config").is_some() {
         keys.must_be("model_type", &json!("qwen3"))?;
+        // Some of LightOnOCR's files say so.
+        keys.must_be("use_qk_norm", &json!(true))?;
         // The whole model's key counts; transformers ties them where there is none.
         c.tied = Some(keys.outer_flag("tie_word_embeddings").unwrap_or(true));
     }

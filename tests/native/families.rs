@@ -340,7 +340,7 @@ fn what_pixtrals_tower_cannot_be_is_refused_by_name() {
             "hidden_size": 1024, "intermediate_size": 3072, "max_position_embeddings": 40960, "max_window_layers": 28,
             "model_type": "qwen3", "num_attention_heads": 16, "num_hidden_layers": 28, "num_key_value_heads": 8,
             "rms_norm_eps": 1e-06, "rope_theta": 1000000, "sliding_window": null, "use_cache": true,
-            "use_sliding_window": false, "vocab_size": 151936
+            "use_qk_norm": true, "use_sliding_window": false, "vocab_size": 151936
         },
         "vision_config": {
             "attention_dropout": 0.0, "head_dim": 64, "hidden_act": "silu", "hidden_size": 1024, "image_size": 1540,
@@ -378,7 +378,7 @@ fn what_pixtrals_tower_cannot_be_is_refused_by_name() {
         config.pointer_mut(path).expect(path)[key] = value;
         header(config.as_object().expect("an object").clone())
     };
-    for (key, value) in [("model_type", json!("llama")), ("attention_gate", json!(true))] {
+    for (key, value) in [("model_type", json!("llama")), ("attention_gate", json!(true)), ("use_qk_norm", json!(false))] {
         let error = model::list(&changed("/text_config", key, value)).expect_err(key);
         assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains(key), "{key}: {error}");
     }
