@@ -94,7 +94,8 @@ pub fn with_tensors(config: Map<String, Value>, tensors: impl IntoIterator<Item 
     Checkpoint { tensors: tensors.into_iter().map(info).collect(), ..header(config) }
 }
 
-fn model_of(checkpoint: &Checkpoint) -> millrace::Result<Box<dyn Model>> {
+/// The model, with its weights reserved nowhere.
+pub fn model_of(checkpoint: &Checkpoint) -> millrace::Result<Box<dyn Model>> {
     model::open(
         checkpoint,
         &mut Reserve {

@@ -36,6 +36,7 @@ mod penalties;
 mod plans;
 mod published;
 mod published_configs;
+mod published_headers;
 mod quantize;
 mod quants;
 mod rooms;
