@@ -124,10 +124,9 @@ fn all<'a, 's>(code: &'a Instructions<'s>) -> impl Iterator<Item = &'a Instructi
 /// Refuses what would only fail, or differ from Jinja, when the template gets there. `TEMPLATE` names it and its line.
 pub(super) fn check(code: &Instructions<'_>) -> Result<()> {
     let mut before: Option<&Instruction<'_>> = None;
-    let has_own_self = all(code).any(|one| matches!(one, Instruction::StoreLocal("self")));
     for (at, instruction) in (0..).zip(all(code)) {
         let what = match (instruction, before) {
-            (Instruction::Lookup("self"), _) if !has_own_self => "'self' as a value".to_owned(),
+            (Instruction::Lookup("self"), _) => "'self' as a value".to_owned(),
             (Instruction::LoadConst(value), _) => same_keys(value).unwrap_or_default(),
             (Instruction::ApplyFilter(name, ..), _) if LEFT_OUT.contains(name) => format!("the filter '{name}'"),
             (Instruction::PushAutoEscape, Some(Instruction::LoadConst(value))) if !value.is_true() => String::new(),

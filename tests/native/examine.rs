@@ -66,10 +66,9 @@ fn models_that_run_are_said_to() {
         let found = look(&open_path(&data("oracle").join(path)).unwrap());
         let pictures = part(&found, "pictures");
         assert!(found.runs && pictures.fine == fine && pictures.about.contains(about), "{path}: {found:?}");
-        assert!(
-            fine == pictures.place.is_none() && !part(&found, "architecture").about.contains("left out") || !fine,
-            "{path}: {found:?}"
-        );
+        // GLM-OCR's layer that guesses further tokens is.
+        let left_out = part(&found, "architecture").about.contains("left out");
+        assert!(!fine || (pictures.place.is_none() && left_out == path.starts_with("glmocr")), "{path}: {found:?}");
     }
 }
 

@@ -379,7 +379,8 @@ fn what_pixtrals_tower_cannot_be_is_refused_by_name() {
         config.pointer_mut(path).expect(path)[key] = value;
         header(config.as_object().expect("an object").clone())
     };
-    for (key, value) in [("model_type", json!("llama")), ("attention_gate", json!(true)), ("use_qk_norm", json!(false))] {
+    for (key, value) in [("model_type", json!("llama")), ("attention_gate", json!(true)), ("use_qk_norm", json!(false))]
+    {
         let error = model::list(&changed("/text_config", key, value)).expect_err(key);
         assert!(error.code() == "UNSUPPORTED_MODEL" && error.message().contains(key), "{key}: {error}");
     }
