@@ -99,6 +99,7 @@ test('tests that the table names are there, and most of the repository is in the
   expect(everything.filter((path) => /^(docs|npm|www|src|shaders|crates|examples)\//.test(path))).toEqual([
     'www/models/box.gguf',
     'www/models/embed.gguf',
+    'www/models/mmproj-box.gguf',
   ]);
 });
 
