@@ -41,7 +41,7 @@ twice. AdamW, rate {rate}, {warmup} steps of warm-up, linear decay over the last
 assistant says. It took {minutes:.1f} minutes on one {device} with PyTorch {torch}. The same seed gives the same text, batches and
 initial weights; a GPU's order of summation does not repeat to the bit.
 
-Then it learned to use the rows of pictures, together with what reads them, among a quarter of text alone: mmproj-box.md.
+Then it learned to use the rows of pictures, together with what reads them, among a third of text alone: mmproj-box.md.
 The figures below are of the file after that.
 
 ## Held-out questions

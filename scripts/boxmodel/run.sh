@@ -46,6 +46,10 @@ if [ "${1:-}" = sight ]; then
     sight tokens
     until_done sight train --resume
     sight export
+    second=$root/.cache/boxmodel/sight-2.pt
+    until_done sight train --on --resume --checkpoint "$second" --seed 20261201 --rate 7e-4 --warmup 200 --decay 0.6 \
+        --steps 2300
+    sight export --checkpoint "$second"
     sight evaluate
     sight reference
     sight card

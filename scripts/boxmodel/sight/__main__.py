@@ -21,7 +21,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=PICTURES_FOLDER, help="where pictures are written")
     parser.add_argument("--tokenizer", type=Path, default=TOKENIZER_FILE)
     parser.add_argument("--card", type=Path, default=CARD_FILE)
-    parser.add_argument("--facts", type=Path, nargs="*", default=[ROOT / ".cache/boxmodel/sight.json"],
+    parser.add_argument("--facts", type=Path, nargs="*", default=[ROOT / f".cache/boxmodel/{stage}.json" for stage in ("sight", "sight-2")],
                         help="what each stage of training wrote beside its checkpoint")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     parser.add_argument("--max-seconds", type=float, default=460, help="length of one slice of training")
@@ -30,6 +30,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--chats", type=int, default=TRAINING.chats, help="chats with two pictures a step")
     parser.add_argument("--text-rows", type=int, default=TRAINING.text_rows, help="rows of text alone a step")
     parser.add_argument("--rate", type=float, default=TRAINING.rate)
+    parser.add_argument("--warmup", type=int, default=TRAINING.warmup, help="steps in which the rate rises")
+    parser.add_argument("--decay", type=float, default=TRAINING.decay, help="the part of the steps in which it falls")
     parser.add_argument("--on", action="store_true", help="train: go on from the tower's file, with a plan of its own")
     parser.add_argument("--seed", type=int, default=TRAINING.seed)
     return parser.parse_args()
@@ -38,7 +40,7 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     args = arguments()
     plan = replace(TRAINING, steps=args.steps, chats=args.chats, text_rows=args.text_rows, rate=args.rate,
-                   seed=args.seed)
+                   warmup=args.warmup, decay=args.decay, seed=args.seed)
     if args.command == "tokens":
         from . import tokens
 

@@ -42,12 +42,12 @@ class Eye:
 @dataclass(frozen=True)
 class Training:
     seed: int = 20261130
-    steps: int = 6500
+    steps: int = 12_500
     chats: int = 96  # rows of two pictures a step
     length: int = 512  # tokens of such a row
     text_rows: int = 24  # rows of text alone a step, of Shape.C tokens
-    warmup: int = 200
-    decay: float = 0.6  # the last part of the steps, in which the rate falls to zero
+    warmup: int = 300
+    decay: float = 0.4  # the last part of the steps, in which the rate falls to zero
     rate: float = 1e-3
     weight_decay: float = 0.05
     beta1: float = 0.9
