@@ -11,7 +11,6 @@ use super::charsmap;
 use super::pieces::filler;
 use super::pre::pre;
 use super::spm::{Piece, merges};
-use super::template_source::TemplateSource;
 use super::tokenizer::{Parts, SpecialTokens};
 use crate::error::{Error, Result};
 use crate::format::gguf::{Array, Metadata, StringArray};
@@ -216,13 +215,12 @@ pub(super) fn parts(metadata: &Metadata, json: Option<&[u8]>) -> Result<Parts> {
     for name in ["eot", "eom"] {
         eos.extend(vocabulary.special(metadata, name)?.map(|(id, _)| id));
     }
-    let template = TemplateSource::of_gguf(metadata)?.map(|t| t.text().to_owned());
     let suppressed = metadata.opt::<&Array>(SUPPRESSED)?;
     let suppressed = suppressed.map_or(Vec::new(), |ids| {
         (0..ids.len()).filter_map(|at| ids.int(at)).filter_map(|id| u32::try_from(id).ok()).collect()
     });
     let warnings = vocabulary.strays(metadata)?;
-    Ok(Parts { inner, prefix, suffix, bos, eos, suppressed, special, template, warnings })
+    Ok(Parts { inner, prefix, suffix, bos, eos, suppressed, special, warnings })
 }
 
 /// The tokenizer of a tokenizer.json beside the file; its tokens must be the file's.

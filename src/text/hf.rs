@@ -10,7 +10,6 @@ use tokenizers::Tokenizer;
 
 use super::hf_outline::{self, Added};
 use super::pieces::{MAX_ID, filler};
-use super::template_source::TemplateSource;
 use super::tokenizer::{Parts, SpecialTokens};
 use crate::error::{Error, Result};
 use crate::format::{HfMetadata, TokenizerFiles};
@@ -94,13 +93,12 @@ pub(super) fn parts(metadata: &HfMetadata, files: &TokenizerFiles) -> Result<Par
     let suppressed = metadata.generation_config.as_ref().and_then(|o| o.get("suppress_tokens"));
     let suppressed =
         suppressed.map_or(Ok(Vec::new()), |value| ids("generation_config.json", "suppress_tokens", value))?;
-    let template = TemplateSource::of_folder(metadata, files)?.map(|t| t.text().to_owned());
     let known = |id: &u32| inner.id_to_token(*id).is_some();
     let stray = |id: &u32| format!("eos_token_id names token {id}, which tokenizer.json does not have: it is not used");
     let warnings = eos.iter().filter(|id| !known(id)).map(stray).collect();
     eos.retain(known);
     let bos = bos.filter(known);
-    Ok(Parts { inner, prefix: Vec::new(), suffix: Vec::new(), bos, eos, suppressed, special, template, warnings })
+    Ok(Parts { inner, prefix: Vec::new(), suffix: Vec::new(), bos, eos, suppressed, special, warnings })
 }
 
 /// A token id, a list of them, or null; -1 is none.

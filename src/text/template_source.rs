@@ -39,7 +39,7 @@ impl TemplateSource {
     }
 
     /// GGUF: `tokenizer.chat_template`, and further ones under the names that `tokenizer.chat_templates` lists.
-    pub(super) fn of_gguf(metadata: &gguf::Metadata) -> Result<Option<Self>> {
+    fn of_gguf(metadata: &gguf::Metadata) -> Result<Option<Self>> {
         let mut templates = IndexMap::new();
         if let Some(text) = metadata.opt::<&str>(GGUF_KEY)? {
             templates.insert(DEFAULT.to_owned(), text.to_owned());
@@ -53,7 +53,7 @@ impl TemplateSource {
     }
 
     /// A folder: chat_template.jinja, else chat_template.json, else tokenizer_config.json.
-    pub(super) fn of_folder(metadata: &HfMetadata, files: &TokenizerFiles) -> Result<Option<Self>> {
+    fn of_folder(metadata: &HfMetadata, files: &TokenizerFiles) -> Result<Option<Self>> {
         if let Some(text) = &files.template {
             return Ok(Some(Self::single(text.clone())));
         }

@@ -9,6 +9,7 @@ use crate::format::{Checkpoint, Metadata};
 
 use super::guard::{Guard, Guarded, Normalize};
 use super::pieces::Pieces;
+use super::template_source::TemplateSource;
 use super::{StreamDecoder, eos, gguf, hf};
 
 /// The texts of the tokens that chat templates refer to, e.g. `bos_token` → `<s>`.
@@ -61,8 +62,6 @@ pub(super) struct Parts {
     /// Ids that the checkpoint says are never to be written.
     pub suppressed: Vec<u32>,
     pub special: SpecialTokens,
-    /// The chat template's text, if there is one: it tells which tokens end a turn.
-    pub template: Option<String>,
     /// What of the checkpoint's own words is not followed.
     pub warnings: Vec<String>,
 }
@@ -78,15 +77,17 @@ impl Tokenizer {
             (Metadata::Hf(metadata), Some(files)) => hf::parts(metadata, files)?,
             (Metadata::Hf(_), None) => return Err(Error::not_found("tokenizer.json is missing")),
         };
-        Self::assemble(parts)
+        // It tells which tokens end a turn.
+        let template = TemplateSource::of(checkpoint)?;
+        Self::assemble(parts, template.as_ref().map(TemplateSource::text))
     }
 
-    fn assemble(parts: Parts) -> Result<Self> {
-        let Parts { inner, prefix, suffix, bos, eos, mut suppressed, special, template, warnings } = parts;
+    fn assemble(parts: Parts, template: Option<&str>) -> Result<Self> {
+        let Parts { inner, prefix, suffix, bos, eos, mut suppressed, special, warnings } = parts;
         let pieces = Rc::new(Pieces::new(&inner)?);
         // A head has rows for all ids.
         suppressed.extend(pieces.gaps());
-        let eos = eos::with_turn_ends(eos, &inner, template.as_deref());
+        let eos = eos::with_turn_ends(eos, &inner, template);
         Ok(Self { inner, prefix, suffix, bos, eos, suppressed, special, pieces, rows: None, warnings })
     }
 

@@ -555,7 +555,7 @@ fn what_is_not_supported_is_refused_by_name() {
         ("{% filter list %}abc{% endfilter %}", "no text"),
         ("{% set k = false %}{{ {0: 'a', k: 'b'} }}", "keys 0 and"),
         ("{% set x = 5 %}{{ x.bit_length() }}", "bit_length"),
-        ("{% set x = 5 %}{{ x.bit_length }}", "bit_length"),
+        ("{% set x = 5 %}{{ x.bit_length }}", "no text of its own"),
         ("{% set x = 1 %}{{ x < 'a' < 3 }}", "<"),
         ("{% for x in none %}{% endfor %}", "none is not iterable"),
         ("{% for x in {'a': none}.a if x %}{% endfor %}", "none is not iterable"),

@@ -78,7 +78,7 @@ impl QwenVl {
             patch_size: 14,
             short_sides: ShortSides::EnlargedTogether,
             mean: [0.481_454_66, 0.457_827_5, 0.408_210_73],
-            std: [0.268_629_54, 0.261_302_58, 0.275_777_11],
+            std: [0.268_629_54, 0.261_302_6, 0.275_777_1],
             ..Self::default()
         }
     }
