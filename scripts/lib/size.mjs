@@ -5,7 +5,7 @@ import { brotliCompressSync, constants } from 'node:zlib';
 
 /** Files, and the most bytes that they may have together after brotli. */
 const BUDGETS = [
-  { files: ['millrace_bg.wasm'], most: 1_510_000 },
+  { files: ['millrace_bg.wasm'], most: 1_530_000 },
   // Fetched with the first constrained answer.
   { files: ['millrace_grammar_bg.wasm'], most: 160_000 },
   // One of these is fetched where a model runs on the CPU.

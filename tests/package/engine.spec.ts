@@ -415,7 +415,12 @@ test('structured output: the AI SDK’s objects, whole and streamed, and tools t
       let partial: unknown;
       for await (const part of stream.partialOutputStream) partial = part;
       const choice = await ai.generateText({ ...ask, output: ai.Output.choice({ options: ['rain', 'sun'] }) });
-      const odd = { type: 'object', properties: { list: { type: 'boolean', uniqueItems: true } }, required: ['list'] };
+      const odd = {
+        type: 'object',
+        properties: { list: { type: 'boolean', uniqueItems: true } },
+        required: ['list'],
+        additionalProperties: false,
+      };
       const lenient = ai.streamText({
         ...ask,
         output: ai.Output.object({ schema: ai.jsonSchema<object>(odd as never) }),
