@@ -38,7 +38,7 @@ export async function measure({ model, quantize, sides, runs }) {
       temperature: 0,
       ignoreEos: true,
     });
-    return { ms: performance.now() - began, prompt_tokens, ttft_ms: timings.ttft_ms };
+    return { ms: performance.now() - began, prompt_tokens, ...timings };
   };
   const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
   const rows = [];
@@ -55,8 +55,10 @@ export async function measure({ model, quantize, sides, runs }) {
       side,
       prompt_tokens,
       new_ms: of(fresh, 'ms'),
-      new_ttft_ms: of(fresh, 'ttft_ms'),
+      new_pictures_ms: of(fresh, 'pictures_ms'),
+      new_prefill_ms: of(fresh, 'prefill_ms'),
       known_ms: of(known, 'ms'),
+      known_prefill_ms: of(known, 'prefill_ms'),
     });
   }
   const { adapter, lane } = engine.info;

@@ -595,7 +595,15 @@ export class Engine extends EventTarget {
       shifts: 0,
       recoveries: 0,
       finish_reason: 'abort',
-      timings: { load_ms: 0, prefill_ms: 0, ttft_ms: 0, decode_ms: 0, prefill_tok_s: 0, decode_tok_s: 0 },
+      timings: {
+        load_ms: 0,
+        pictures_ms: 0,
+        prefill_ms: 0,
+        ttft_ms: 0,
+        decode_ms: 0,
+        prefill_tok_s: 0,
+        decode_tok_s: 0,
+      },
       counters: {
         submits: 0,
         dispatches: 0,

@@ -35,8 +35,17 @@ const PREFERRED_PROJECTORS = ['Q8_0', 'F16', 'BF16'];
  * Projector types (`clip.projector_type`) that this version runs: others are not fetched. The families of
  * src/model/vision, by hand.
  */
-// biome-ignore format: on one line, as a test of src/model/vision compares it
-const READ = ['gemma3', 'gemma4v', 'gemma4uv', 'glm4v', 'idefics3', 'lfm2', 'lightonocr', 'paddleocr', 'qwen3vl_merger'];
+const READ = [
+  'gemma3',
+  'gemma4v',
+  'gemma4uv',
+  'glm4v',
+  'idefics3',
+  'lfm2',
+  'lightonocr',
+  'paddleocr',
+  'qwen3vl_merger',
+];
 /** Bytes of a projector's beginning that name its type. */
 const LOOK = 65_536;
 /** Separates a model's address from that of its projector. */

@@ -55,11 +55,15 @@ export interface WasmRequest extends Omit<GenerateOptions, 'onProgress' | 'onTok
 /** A request with decoded pictures: those of the messages' parts, in their order. */
 export type ShownRequest = WasmRequest & { pictures?: WasmPicture[] };
 
-/** RGBA bytes, row by row. `low`: made smaller where a side is longer than 512 pixels. */
+/**
+ * RGBA bytes, row by row. `key`: what tells the picture from all others; without one its pixels are hashed. `low`: made smaller where a side is longer than 512
+ * pixels.
+ */
 export interface WasmPicture {
   width: number;
   height: number;
   data: Uint8Array;
+  key?: string;
   low?: boolean;
 }
 

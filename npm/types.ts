@@ -417,9 +417,10 @@ export interface GenerateResult {
   finish_reason: 'stop' | 'length' | 'abort';
   /** The seed that was used. */
   seed: number;
-  /** Milliseconds, and tokens a second. `ttft_ms`: from the call to the first token. */
+  /** Milliseconds, and tokens a second. `ttft_ms`: from the call to the first token; `pictures_ms` of it: encoding the prompt's pictures, loading their encoder too. */
   timings: {
     load_ms: number;
+    pictures_ms: number;
     prefill_ms: number;
     ttft_ms: number;
     decode_ms: number;

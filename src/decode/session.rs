@@ -86,6 +86,8 @@ pub struct Session {
     own_weights: usize,
     /// Most positions that may be used.
     context: u32,
+    /// Most positions where the GPU has memory for them.
+    full_context: u32,
     pub(super) adapters: Loaded,
     /// Whether the plans with adapters run now.
     adapted: bool,
@@ -164,6 +166,7 @@ impl Session {
             weights,
             own_weights: weights,
             context,
+            full_context: context,
             adapters: Loaded::default(),
             adapted: false,
             resident: Resident::default(),
@@ -603,6 +606,10 @@ impl Session {
     /// Lowers the most positions that may be used.
     pub(crate) fn limit_context(&mut self, context: u32) {
         self.context = self.context.min(context);
+    }
+    /// Raises the most positions to what they were, where memory has been freed.
+    pub(crate) fn lift_limit(&mut self) {
+        self.context = self.full_context;
     }
     /// Warnings for users about recommendations of the model that could not be followed.
     pub fn warnings(&self) -> &[String] {

@@ -148,11 +148,11 @@ impl Session {
         let TileSizes { row, deepstack, .. } = sizes;
         let padded: Vec<&[f32]> = cast_slice::<u8, f32>(&bytes).chunks_exact(stride(row)).collect();
         let rows = padded.len() / (1 + deepstack);
-        Ok((0..rows)
-            .flat_map(|i| (0..=deepstack).map(move |table| i + table * rows))
-            .flat_map(|at| &padded[at][..row])
-            .copied()
-            .collect())
+        let mut out = Vec::with_capacity(padded.len() * row);
+        for at in (0..rows).flat_map(|i| (0..=deepstack).map(move |table| i + table * rows)) {
+            out.extend_from_slice(&padded[at][..row]);
+        }
+        Ok(out)
     }
 }
 

@@ -116,6 +116,8 @@ pub enum Progress<'a> {
 pub struct Timings {
     /// Opening, downloading and uploading the model, before this generation.
     pub load_ms: f64,
+    /// Encoding the prompt's pictures, loading their encoder too, before prefill.
+    pub pictures_ms: f64,
     /// From the first pass's recording to the host's notice of the end of the last.
     pub prefill_ms: f64,
     /// From the call to the first token on the host.

@@ -179,14 +179,16 @@ impl<'a> Answer<'a> {
     fn timings(&self) -> Timings {
         let timings = self.outcome.timings;
         let Some((first, last)) = self.out.times.filter(|_| self.in_company) else {
-            return Timings { ttft_ms: timings.ttft_ms + self.looking_ms, ..timings };
+            return Timings { ttft_ms: timings.ttft_ms + self.looking_ms, pictures_ms: self.looking_ms, ..timings };
         };
+        let pictures_ms = self.looking_ms;
         let sampled = self.outcome.tokens.len().saturating_sub(1);
         let (prefill_ms, decode_ms) = (timings.prefill_ms + self.reading_ms, last - first);
         let read = self.prompt_tokens - self.outcome.known.saturating_sub(self.out.read).min(self.prompt_tokens);
         let rate = |n: usize, ms: f64| if ms > 0.0 { n as f64 * 1000.0 / ms } else { 0.0 };
         let (prefill_tok_s, decode_tok_s) = (rate(read, prefill_ms), rate(sampled, decode_ms));
-        Timings { prefill_ms, ttft_ms: first - self.began, decode_ms, prefill_tok_s, decode_tok_s, ..timings }
+        let ttft_ms = first - self.began;
+        Timings { pictures_ms, prefill_ms, ttft_ms, decode_ms, prefill_tok_s, decode_tok_s, ..timings }
     }
 }
 

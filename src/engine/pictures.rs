@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::vision::{self, Patches, VisionEncoder};
 use super::{Engine, LoadOptions};
 use crate::base::{Cancel, Progress, hex};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::Checkpoint;
 use crate::gpu::Gpu;
 use crate::model::vision::{VisionConfig, read as read_vision, within};
@@ -179,7 +179,10 @@ impl Sight {
                 picture.width(),
                 picture.height()
             ));
-            hash.update(picture.pixels());
+            match picture.key() {
+                Some(key) => hash.update(key),
+                None => hash.update(picture.pixels()),
+            }
             let hash = hex(&hash.finalize());
             let rows =
                 cut.crops.iter().enumerate().map(|(crop, of)| {
@@ -240,6 +243,11 @@ pub(super) struct Eyes {
 }
 
 impl Eyes {
+    /// Drops the encoder, which the next picture loads again; `false` where there is none. Cached rows stay.
+    pub fn let_go(&mut self) -> bool {
+        self.encoder.take().is_some()
+    }
+
     /// Fills in the values of rows, from the cache or else from the encoder.
     async fn read(
         &mut self,
@@ -282,7 +290,12 @@ impl Eyes {
                 );
             }
             let encoder = self.encoder.as_mut().ok_or_else(|| Error::internal("no encoder"))?;
-            for (rows, values) in wanted.iter().zip(encoder.encode(&tiles, cancel).await?) {
+            let encoded = encoder.encode(&tiles, cancel).await;
+            if encoded.as_ref().is_err_and(|e| e.kind() == ErrorKind::OutOfMemory) {
+                // Read anew it would be short of memory once more.
+                self.encoder = None;
+            }
+            for (rows, values) in wanted.iter().zip(encoded?) {
                 rows.fill(values.into())?;
             }
         }

@@ -186,8 +186,8 @@ impl Engine {
         }
     }
 
-    /// Recovers if `error` comes from the loss of the device, so that the caller can repeat its work. Returns any other
-    /// error.
+    /// Recovers if `error` comes from the loss of the device, or from a lack of memory while there is a vision encoder,
+    /// which is dropped then, so that the caller can repeat its work. Returns any other error.
     pub(super) async fn survive(
         &mut self,
         error: Error,
@@ -198,6 +198,11 @@ impl Engine {
         let Some(loss) = self.session.gpu().loss().filter(|_| may_be_loss(&error)) else {
             if error.kind() == ErrorKind::OutOfMemory {
                 self.session.go_on_without().await;
+                if self.eyes.let_go() {
+                    // The encoder's memory is free now.
+                    self.session.lift_limit();
+                    return Ok(());
+                }
             }
             return Err(error);
         };

@@ -66,7 +66,7 @@ pub struct VisionEncoder {
     vision: VisionConfig,
     /// Position embeddings, f32 `[rows, columns, D]`.
     table: Vec<f32>,
-    /// The last grid, columns and rows, and the table resampled to it: all tiles of a picture are alike.
+    /// The last grid, columns and rows, and its patches' position embeddings: all tiles of a picture are alike.
     fitted: Option<([usize; 2], Rc<[f32]>)>,
 }
 
@@ -154,53 +154,59 @@ impl VisionEncoder {
     }
 
     fn tile(&mut self, patches: &Patches) -> Result<Tile> {
-        let VisionConfig { merge, ref tower, .. } = self.vision;
-        let width = tower.width;
+        let merge = self.vision.merge;
         let (wide, high) = (patches.wide as usize, patches.high as usize);
         if wide == 0 || high == 0 || !wide.is_multiple_of(merge) || !high.is_multiple_of(merge) {
             return Err(Error::bad_option(format!("{wide} x {high} patches; both have to be multiples of {merge}")));
         }
-        let positions = self.positions(wide, high)?;
         let order = patch_order(patches.wide, patches.high, PatchOrder::Merged(merge as u32))
             .map_err(|e| Error::bad_option(e.to_string()))?;
-        // A still picture is a video of equal frames.
-        let channel = self.vision.patch.pow(2);
-        let mut values = Vec::with_capacity(patches.values.len() * self.vision.frames);
-        for channel in patches.values.chunks(channel) {
-            (0..self.vision.frames).for_each(|_| values.extend_from_slice(channel));
-        }
+        let positions = self.positions(wide, high, &order)?;
         let place = |at: usize| [(at / wide) as u32, (at % wide) as u32];
+        let n = order.len();
+        let values = self.framed(patches, &order)?;
         Ok(match self.vision.joining {
-            Joining::Wide | Joining::Interleaved => {
-                let places = (0..wide * high).map(place).collect();
-                Tile { patches: values, positions, order: order.into_iter().map(|at| at as u32).collect(), places }
-            }
-            // Attention depends on positions, not on the order of rows: patches that are merged into one row can be
-            // adjacent from the first layer on.
-            Joining::Mean => {
-                let pixels = self.vision.pixels();
-                if values.len() != order.len() * pixels {
-                    return Err(Error::bad_option(format!(
-                        "{} numbers for {wide} x {high} patches of {pixels}",
-                        values.len()
-                    )));
-                }
-                let in_order = |values: &[f32], each: usize| {
-                    order.iter().flat_map(|at| &values[at * each..][..each]).copied().collect::<Vec<_>>()
-                };
-                let (patches, positions) = (in_order(&values, pixels), in_order(&positions, width).into());
-                Tile {
-                    patches,
-                    positions,
-                    order: (0..order.len() as u32).collect(),
-                    places: order.into_iter().map(place).collect(),
-                }
-            }
+            Joining::Wide | Joining::Interleaved => Tile {
+                patches: values,
+                positions,
+                order: order.into_iter().map(|at| at as u32).collect(),
+                places: (0..n).map(place).collect(),
+            },
+            Joining::Mean => Tile {
+                patches: values,
+                positions,
+                order: (0..n as u32).collect(),
+                places: order.into_iter().map(place).collect(),
+            },
         })
     }
 
-    /// The position embedding of each patch of a grid, row by row; nothing where there are none.
-    fn positions(&mut self, wide: usize, high: usize) -> Result<Rc<[f32]>> {
+    /// The numbers of patches as the tower reads them: row by row or, where rows of the prompt are means, in the order
+    /// of merging: attention depends on positions, not on the order of rows, so patches that are merged into one row can
+    /// be adjacent from the first layer on.
+    fn framed(&self, Patches { wide, high, values }: &Patches, order: &[usize]) -> Result<Vec<f32>> {
+        let (pixels, frames) = (self.vision.pixels(), self.vision.frames);
+        let each = pixels / frames;
+        if values.len() != order.len() * each {
+            return Err(Error::bad_option(format!("{} numbers for {wide} x {high} patches of {each}", values.len())));
+        }
+        let mut out = Vec::with_capacity(order.len() * pixels);
+        // A still picture is a video of equal frames.
+        let mut push = |patch: &[f32]| {
+            for channel in patch.chunks_exact(self.vision.patch.pow(2)) {
+                (0..frames).for_each(|_| out.extend_from_slice(channel));
+            }
+        };
+        match self.vision.joining {
+            Joining::Wide | Joining::Interleaved => push(values),
+            Joining::Mean => order.iter().for_each(|at| push(&values[at * each..][..each])),
+        }
+        Ok(out)
+    }
+
+    /// The position embedding of each patch of a grid, in the order of [`VisionEncoder::framed`]; nothing where there
+    /// are none.
+    fn positions(&mut self, wide: usize, high: usize, order: &[usize]) -> Result<Rc<[f32]>> {
         if let Some((_, fitted)) = self.fitted.as_ref().filter(|(grid, _)| *grid == [wide, high]) {
             return Ok(fitted.clone());
         }
@@ -211,7 +217,14 @@ impl VisionEncoder {
             Table::Added | Table::Paired => self.sums(wide, high)?,
             Table::None => Vec::new(),
         };
-        let made: Rc<[f32]> = made.into();
+        let made: Rc<[f32]> = match self.vision.joining {
+            Joining::Mean if !made.is_empty() => {
+                let mut ordered = Vec::with_capacity(made.len());
+                order.iter().for_each(|at| ordered.extend_from_slice(&made[at * tower.width..][..tower.width]));
+                ordered.into()
+            }
+            _ => made.into(),
+        };
         self.fitted = Some(([wide, high], made.clone()));
         Ok(made)
     }

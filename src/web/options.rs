@@ -247,7 +247,7 @@ const PIXELS: &str =
 /// The longest side of a picture that is shown with low detail, pixels.
 const LOW_DETAIL: u32 = 512;
 
-/// The pixels of a picture, RGBA; what is transparent is white.
+/// The pixels of a picture, RGBA; what is transparent is white. `key` tells it from others, where something hashed it.
 fn picture(object: &JsValue) -> Option<Rc<Picture>> {
     let side = |key: &str| {
         js::get(object, key).as_f64().filter(|n| n.fract() == 0.0 && (1.0..=1e8).contains(n)).map(|n| n as u32)
@@ -259,6 +259,10 @@ fn picture(object: &JsValue) -> Option<Rc<Picture>> {
         return None;
     }
     let picture = Picture::from_rgba(&data.to_vec(), width, height).ok()?;
+    let picture = match js::get(object, "key").as_string() {
+        Some(key) => picture.with_key(key),
+        None => picture,
+    };
     let picture = if js::get(object, "low").is_truthy() { picture.within(LOW_DETAIL).ok()? } else { picture };
     Some(Rc::new(picture))
 }

@@ -44,6 +44,8 @@ test('pictures are attached, shown, answered, and kept with the conversation', a
   await page.goto(`${site.url}/?model=${encodeURIComponent(MODEL)}&lane=exact`);
   await expect(page.locator('#state')).toHaveAttribute('data-state', 'ready');
   await expect(attach(page)).toBeVisible();
+  // What holds files but no camera.
+  await expect(page.getByRole('button', { name: 'Take a photograph' })).toBeHidden();
   await page.locator('#picture-files').setInputFiles(ICON);
   await hand(page, 'drop', ['dropped.png']);
   await hand(page, 'paste', ['pasted.png', 'notes.txt']);
@@ -96,6 +98,25 @@ test('the model in the box reads its example, and what is dropped', async ({ pag
   await page.getByLabel('Message', { exact: true }).fill('What is 38 + 47?');
   await page.getByLabel('Message', { exact: true }).press('Enter');
   await expect(answer).toContainText('38 + 47 = 85.');
+});
+
+test.describe('in the hand', () => {
+  test.use({ hasTouch: true, isMobile: true, viewport: { width: 320, height: 640 } });
+
+  test('a picture is taken by the camera', async ({ page, site }) => {
+    const camera = page.getByRole('button', { name: 'Take a photograph' });
+    await page.goto(`${site.url}/?model=${encodeURIComponent(MODEL)}&lane=exact`);
+    await expect(camera).toBeVisible();
+    const choosing = page.waitForEvent('filechooser');
+    await camera.tap();
+    const chooser = await choosing;
+    await expect(page.locator('#photo')).toHaveAttribute('capture', 'environment');
+    await chooser.setFiles({ name: 'photo.png', mimeType: 'image/png', buffer: readFileSync(ICON) });
+    await expect(attached(page).getByRole('img', { name: 'photo.png' })).toBeVisible();
+    await look(page, 'pictures-phone');
+    await accessible(page);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
+  });
 });
 
 test('a model that reads no pictures says so', async ({ page, site }) => {

@@ -43,6 +43,7 @@ test('conversations with pictures are those of transformers, whatever form the p
       const forms: Record<string, (image: ImageData) => Promise<MessagePart>> = {
         pixels: async (image) => ({ type: 'image', image }),
         canvas: async (image) => ({ type: 'image', image: canvasOf(image) }),
+        frame: async (image) => ({ type: 'image', image: new VideoFrame(canvasOf(image), { timestamp: 0 }) }),
         bitmap: async (image) => ({ type: 'image', image: await createImageBitmap(image) }),
         blob: async (image) => ({
           type: 'image',
@@ -209,7 +210,7 @@ test('conversations with pictures are those of transformers, whatever form the p
     expect(tokens, `${form}, chat ${i}`).toEqual(chats[i]!.greedy);
     expect(prompt_tokens).toBe(chats[i]!.prompt.length);
   }
-  expect(found.results.length).toBe(7 + 2 * (chats.length - 1));
+  expect(found.results.length).toBe(8 + 2 * (chats.length - 1));
   expect(found.gguf).toEqual({ pictures: [true, false], size: 66, read: 2 });
   // The names of tiles are tokens, too.
   // From the token before a picture to the one behind it.

@@ -126,6 +126,10 @@ test('under a sub-path the chat answers; then, without a server, all pages open 
   await host.stop();
   await page.reload();
   await answers(page);
+  // What reads pictures is stored with its model.
+  await page.getByRole('button', { name: 'New chat' }).click();
+  await page.getByRole('button', { name: 'Solve the sum in this picture.' }).click();
+  await expect(page.locator('#messages .assistant')).toContainText('17 + 25 = 42.', { timeout: 120_000 });
   // A query is for the page's script alone.
   await page.goto(`${host.url}?model=models/box.gguf&lane=exact`);
   await expect(page.locator('#prompt')).toBeVisible();

@@ -689,6 +689,103 @@ fn grids_of_rows_are_saved() {
     assert_eq!(after.tokens, run(&mut engine, &Request { reuse: false, ..ask(&first, 12) }).tokens);
 }
 
+/// The rows of a picture are known by its key, or else by its pixels.
+#[test]
+fn pictures_are_known_by_their_keys() {
+    let mut engine = Fixture::open("lfm2vl-hf").engine(Lane::Exact);
+    let mut ask = |key: Option<&str>, seed: u32| {
+        let shown = picture(&json!({ "width": 64, "height": 64, "seed": seed }));
+        let shown = match key {
+            Some(key) => Rc::new((*shown).clone().with_key(key.to_owned())),
+            None => shown,
+        };
+        let content = json!([{ "type": "image" }, { "type": "text", "text": "What?" }]);
+        let messages = json!([{ "role": "user", "content": content }]);
+        let request = Request {
+            pictures: vec![shown],
+            ignore_eos: true,
+            max_tokens: Some(2),
+            ..Request::new(Prompt::Messages(messages))
+        };
+        let result = run(&mut engine, &request);
+        assert!(result.timings.pictures_ms > 0.0 && result.timings.pictures_ms < result.timings.ttft_ms);
+        result.prompt_tokens - result.cached_tokens
+    };
+    let all = ask(None, 1);
+    let few = ask(None, 1);
+    assert!(few < all, "{few} of {all} tokens read");
+    for (key, seed) in [(None, 2), (Some("a"), 2), (Some("b"), 2), (Some("c"), 1)] {
+        let read = ask(key, seed);
+        assert!(read > few, "{key:?} {seed}: {read} of {all} tokens read");
+        assert_eq!(ask(key, seed), few, "{key:?} {seed}");
+    }
+}
+
+/// A text that needs memory which the encoder has gets it, and the next picture loads the encoder again.
+#[cfg(feature = "lab")]
+#[test]
+fn the_encoder_makes_room_for_a_longer_text() {
+    use millrace::ErrorKind;
+    use millrace::base::Phase;
+    use millrace::engine::Event;
+    use millrace::gpu::Refuse;
+
+    let fixture = Fixture::open("lfm2vl-hf");
+    let load = || {
+        let options =
+            LoadOptions { lane: Lane::Exact, context: Some(512), cache_start: Some(64), ..LoadOptions::default() };
+        common::load(&open_path(&fixture.path("model")).unwrap(), &options).unwrap()
+    };
+    let shown = |seed: u32| Request {
+        pictures: vec![picture(&json!({ "width": 64, "height": 64, "seed": seed }))],
+        ignore_eos: true,
+        max_tokens: Some(4),
+        ..Request::new(Prompt::Messages(json!([{ "role": "user", "content": [{ "type": "image" }] }])))
+    };
+    // As many positions as one doubling of the first 64 makes room for.
+    let long = Request {
+        ignore_eos: true,
+        max_tokens: Some(8),
+        ..Request::new(Prompt::Tokens((0..100).map(|i| 5 + i * 7 % 90).collect()))
+    };
+    // Whether the answer has loaded weights, and its tokens.
+    let asked = |engine: &mut Engine, request: &Request| {
+        let mut uploads = false;
+        let mut listen = |event: Event<'_>| {
+            uploads |= matches!(event, Event::Progress(progress) if progress.phase == Phase::Upload);
+        };
+        block_on(engine.generate(request, &mut listen, &Cancel::new())).map(|result| (uploads, result.tokens))
+    };
+    for late in [false, true] {
+        // Only a GPU reports refusals late.
+        let _cpu = (!late).then(on_cpu);
+        let [of_first, of_second, of_long] =
+            [shown(1), shown(2), long.clone()].map(|request| run(&mut load(), &request).tokens);
+        let mut engine = load();
+        let refuse = |engine: &Engine, once: bool| {
+            engine.device().refuse_buffers(Some(Refuse { after: 0, once, late }));
+        };
+        assert_eq!(asked(&mut engine, &shown(1)).unwrap(), (true, of_first), "late: {late}");
+        refuse(&engine, true);
+        assert_eq!(asked(&mut engine, &long).unwrap(), (false, of_long.clone()), "late: {late}");
+        engine.device().refuse_buffers(None);
+        assert_eq!(engine.info().context, 512, "late: {late}");
+        assert_eq!(asked(&mut engine, &shown(2)).unwrap(), (true, of_second), "late: {late}");
+        // Without an encoder, and where there is no memory either way, it is an error.
+        let mut engine = load();
+        for encoder in [false, true] {
+            if encoder {
+                asked(&mut engine, &shown(1)).unwrap();
+            }
+            refuse(&engine, false);
+            let error = asked(&mut engine, &long).unwrap_err();
+            engine.device().refuse_buffers(None);
+            assert_eq!(error.kind(), ErrorKind::OutOfMemory, "late: {late}, encoder: {encoder}: {error}");
+            engine = load();
+        }
+    }
+}
+
 /// Measures the encoding of a picture, by kernel, with a model that `scripts/random_vl.py` has made, on this machine's
 /// GPU.
 #[test]

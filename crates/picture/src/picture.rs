@@ -8,6 +8,7 @@ pub struct Picture {
     pixels: Vec<u8>,
     width: u32,
     height: u32,
+    key: Option<String>,
 }
 
 impl Picture {
@@ -23,7 +24,7 @@ impl Picture {
         if pixels.len() as u64 != expected {
             return Err(Error::WrongLength { width, height, bytes: pixels.len(), expected });
         }
-        Ok(Self { pixels, width, height })
+        Ok(Self::made(pixels, width, height))
     }
 
     /// A picture of `pixels` with an alpha, `[height][width][4]`, on white.
@@ -39,10 +40,13 @@ impl Picture {
             let (x, alpha) = (u32::from(x), u32::from(alpha));
             ((x * alpha + 255 * (255 - alpha) + 127) / 255) as u8
         };
-        let opaque = pixels
-            .chunks_exact(4)
-            .flat_map(|p| [on_white(p[0], p[3]), on_white(p[1], p[3]), on_white(p[2], p[3])])
-            .collect();
+        let mut opaque = vec![0; pixels.len() / 4 * 3];
+        for (opaque, &[red, green, blue, alpha]) in opaque.as_chunks_mut().0.iter_mut().zip(pixels.as_chunks().0) {
+            *opaque = [red, green, blue];
+            if alpha < 255 {
+                *opaque = opaque.map(|x| on_white(x, alpha));
+            }
+        }
         Ok(Self::made(opaque, width, height))
     }
 
@@ -62,7 +66,18 @@ impl Picture {
     /// A picture whose length is right by how it was made.
     pub(crate) fn made(pixels: Vec<u8>, width: u32, height: u32) -> Self {
         debug_assert_eq!(pixels.len(), width as usize * height as usize * 3);
-        Self { pixels, width, height }
+        Self { pixels, width, height, key: None }
+    }
+
+    /// The picture with a key that no other picture has, so that none has to be made of its pixels.
+    #[must_use]
+    pub fn with_key(self, key: String) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    /// What tells the picture from all others, where it was given.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
     }
 
     /// Pixels from left to right.

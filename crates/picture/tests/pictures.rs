@@ -629,5 +629,9 @@ fn a_picture_is_made_smaller_to_a_longest_side_and_never_larger() {
         let within = picture.within(512).expect("a smaller one");
         assert_eq!((within.width(), within.height()), fits);
         assert!(within.pixels().iter().all(|byte| *byte == 90), "one colour stays one");
+        assert_eq!(within.key(), None);
+        let named = Picture::new(vec![90; (width * height * 3) as usize], width, height).unwrap().with_key("a".into());
+        let key = if (width, height) == fits { "a" } else { "a within 512" };
+        assert_eq!(named.within(512).unwrap().key(), Some(key));
     }
 }

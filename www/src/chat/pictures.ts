@@ -1,4 +1,4 @@
-// Pictures for the next question: chosen, dropped or pasted. Only available while a model is loaded that reads
+// Pictures for the next question: chosen, photographed, dropped or pasted. Only available while a model is loaded that reads
 // pictures.
 import type { Engine } from 'millrace';
 import { get, make } from '../shared/dom.ts';
@@ -8,7 +8,8 @@ import { isPicture, type Shown, thumbnail } from './thumbnail.ts';
 const MOST = 8;
 
 const button = get<HTMLButtonElement>('attach');
-const input = get<HTMLInputElement>('picture-files');
+/** Opens the camera of a device that is held in the hand; others choose files in its place. */
+const camera = get<HTMLButtonElement>('photograph');
 const strip = get<HTMLUListElement>('attached');
 /** The note about files that could not be attached, which screen readers announce. */
 const note = get('attach-note');
@@ -17,12 +18,8 @@ let attached: Shown[] = [];
 let reader: Engine | null = null;
 
 export function setUp(): void {
-  button.addEventListener('click', () => input.click());
-  input.addEventListener('change', () => {
-    add([...(input.files ?? [])]);
-    // Choosing the same file again has to count as a change.
-    input.value = '';
-  });
+  chooses(button, get('picture-files'));
+  chooses(camera, get('photo'));
   get('prompt').addEventListener('paste', (event) => {
     const files = [...(event.clipboardData?.files ?? [])];
     if (files.some(isPicture) && !button.hidden) {
@@ -32,11 +29,22 @@ export function setUp(): void {
   });
 }
 
+/** Has a button open the chooser of an input for files, and attaches what is chosen. */
+function chooses(opener: HTMLButtonElement, input: HTMLInputElement): void {
+  opener.addEventListener('click', () => input.click());
+  input.addEventListener('change', () => {
+    add([...(input.files ?? [])]);
+    // Choosing the same file again has to count as a change.
+    input.value = '';
+  });
+}
+
 /** Sets the engine, if its model reads pictures, else null. Attached pictures stay for the next such model. */
 export function offer(engine: Engine | null): void {
   if (engine === reader) return;
   reader = engine;
   button.hidden = get('see').hidden = engine === null;
+  camera.hidden = button.hidden || !matchMedia('(pointer: coarse)').matches;
   // Token counts depend on the model.
   paint();
 }
