@@ -46,10 +46,17 @@ if [ "${1:-}" = sight ]; then
     sight tokens
     until_done sight train --resume
     sight export
-    second=$root/.cache/boxmodel/sight-2.pt
+    second=$root/.cache/boxmodel/sight-2.pt third=$root/.cache/boxmodel/sight-3.pt
+    fourth=$root/.cache/boxmodel/sight-4.pt
     until_done sight train --on --resume --checkpoint "$second" --seed 20261201 --rate 7e-4 --warmup 200 --decay 0.6 \
         --steps 2300
     sight export --checkpoint "$second"
+    until_done sight train --on --resume --checkpoint "$third" --seed 20261202 --rate 8e-4 --warmup 200 --decay 0.5 \
+        --steps 9800
+    sight export --checkpoint "$third"
+    until_done sight train --on --resume --checkpoint "$fourth" --seed 20261203 --rate 4e-4 --warmup 100 --decay 0.7 \
+        --steps 2000
+    sight export --checkpoint "$fourth"
     sight evaluate
     sight reference
     sight card

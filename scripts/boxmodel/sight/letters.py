@@ -30,6 +30,9 @@ GROUND = ("What color is the background?", "Which color is behind the text?", "W
 SOLVE = (
     "What is the result?", "Solve this.", "Can you solve it?", "What is the answer?", "Calculate this.", "How much is that?",
     "What does it make?", "Work it out.", "Solve the sum.", "What comes out?", "What is the solution?", "Compute this.",
+    "Solve the sum in this picture.", "Solve the sum in the picture.", "What is the result of the sum?", "Solve it.",
+    "What is the result of the sum in the picture?", "Can you solve the sum in this picture?", "Please solve this sum.",
+    "Calculate the sum in the picture.", "Add it up.", "How much is the sum in this picture?",
 )
 
 
