@@ -68,8 +68,7 @@ function keep(key: string, pixels: WasmPicture): void {
 export const forgetPixels = (): void => decoded.clear();
 
 /**
- * The hash of a picture's bytes, which the browser makes eight times as fast as the engine; null where nothing hashes (pages that are not secure) or they cannot be
- * read, which decoding then says.
+ * The hash of a picture's bytes, by the browser's own code; null where nothing hashes (pages that are not secure) or they cannot be read, which decoding then says.
  */
 async function hashOf(bytes: () => Promise<BufferSource>): Promise<string | null> {
   try {

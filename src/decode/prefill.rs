@@ -226,12 +226,7 @@ impl Session {
                 (first..first + n).for_each(|row| places[row] = row as u32);
                 let of_table: Cow<'_, [f32]> = match tables {
                     1 => values.into(),
-                    _ => {
-                        let mut rows = Vec::with_capacity(n * width);
-                        let of_table = values.chunks_exact(width).skip(table).step_by(tables);
-                        of_table.for_each(|row| rows.extend_from_slice(row));
-                        rows.into()
-                    }
+                    _ => values.chunks_exact(width).skip(table).step_by(tables).collect::<Vec<_>>().concat().into(),
                 };
                 self.write_at(embedded, (first * stride(width) * 4) as u64, cast_slice(&padded(&of_table, width)))?;
             }

@@ -148,11 +148,8 @@ impl Session {
         let TileSizes { row, deepstack, .. } = sizes;
         let padded: Vec<&[f32]> = cast_slice::<u8, f32>(&bytes).chunks_exact(stride(row)).collect();
         let rows = padded.len() / (1 + deepstack);
-        let mut out = Vec::with_capacity(padded.len() * row);
-        for at in (0..rows).flat_map(|i| (0..=deepstack).map(move |table| i + table * rows)) {
-            out.extend_from_slice(&padded[at][..row]);
-        }
-        Ok(out)
+        let order = (0..rows).flat_map(|i| (0..=deepstack).map(move |table| i + table * rows));
+        Ok(order.map(|at| &padded[at][..row]).collect::<Vec<_>>().concat())
     }
 }
 

@@ -219,9 +219,7 @@ impl VisionEncoder {
         };
         let made: Rc<[f32]> = match self.vision.joining {
             Joining::Mean if !made.is_empty() => {
-                let mut ordered = Vec::with_capacity(made.len());
-                order.iter().for_each(|at| ordered.extend_from_slice(&made[at * tower.width..][..tower.width]));
-                ordered.into()
+                order.iter().map(|at| &made[at * tower.width..][..tower.width]).collect::<Vec<_>>().concat().into()
             }
             _ => made.into(),
         };

@@ -762,26 +762,22 @@ fn the_encoder_makes_room_for_a_longer_text() {
         let [of_first, of_second, of_long] =
             [shown(1), shown(2), long.clone()].map(|request| run(&mut load(), &request).tokens);
         let mut engine = load();
-        let refuse = |engine: &Engine, once: bool| {
-            engine.device().refuse_buffers(Some(Refuse { after: 0, once, late }));
-        };
         assert_eq!(asked(&mut engine, &shown(1)).unwrap(), (true, of_first), "late: {late}");
-        refuse(&engine, true);
-        assert_eq!(asked(&mut engine, &long).unwrap(), (false, of_long.clone()), "late: {late}");
+        engine.device().refuse_buffers(Some(Refuse { after: 0, once: true, late }));
+        assert_eq!(asked(&mut engine, &long).unwrap(), (false, of_long), "late: {late}");
         engine.device().refuse_buffers(None);
         assert_eq!(engine.info().context, 512, "late: {late}");
         assert_eq!(asked(&mut engine, &shown(2)).unwrap(), (true, of_second), "late: {late}");
         // Without an encoder, and where there is no memory either way, it is an error.
-        let mut engine = load();
         for encoder in [false, true] {
+            let mut engine = load();
             if encoder {
                 asked(&mut engine, &shown(1)).unwrap();
             }
-            refuse(&engine, false);
+            engine.device().refuse_buffers(Some(Refuse { after: 0, once: false, late }));
             let error = asked(&mut engine, &long).unwrap_err();
             engine.device().refuse_buffers(None);
             assert_eq!(error.kind(), ErrorKind::OutOfMemory, "late: {late}, encoder: {encoder}: {error}");
-            engine = load();
         }
     }
 }

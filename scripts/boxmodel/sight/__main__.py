@@ -21,7 +21,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=PICTURES_FOLDER, help="where pictures are written")
     parser.add_argument("--tokenizer", type=Path, default=TOKENIZER_FILE)
     parser.add_argument("--card", type=Path, default=CARD_FILE)
-    parser.add_argument("--facts", type=Path, nargs="*", default=[ROOT / f".cache/boxmodel/{stage}.json" for stage in ("sight", "sight-2", "sight-3", "sight-4")],
+    stages = ("sight", "sight-2", "sight-3", "sight-4")
+    parser.add_argument("--facts", type=Path, nargs="*", default=[ROOT / f".cache/boxmodel/{stage}.json" for stage in stages],
                         help="what each stage of training wrote beside its checkpoint")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     parser.add_argument("--max-seconds", type=float, default=460, help="length of one slice of training")

@@ -41,6 +41,7 @@ Each step has {chats} chats of two pictures and {text_rows} rows of text alone, 
 its figures after this). AdamW, bf16 autocast, loss on what the assistant says. PyTorch {torch} on one
 {device}. The same seed gives the same pictures and initial weights; a GPU's order of summation does not repeat to
 the bit. Three tokens of pictures took the places of the three rarest ones.
+Ten of the wordings that ask for a sum, "Solve the sum in this picture." among them, came with the last stage alone.
 
 ## Held-out pictures
 
