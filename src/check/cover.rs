@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kernels::Variant;
 
-/// What the chosen variants have between them, of each kernel.
+/// What the chosen variants have between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cover {
-    /// Every value of each axis, and every type of weights with every type of activations.
+    /// Of each kernel every value of each axis; of all together every type of weights with every type of activations.
     Values,
-    /// Every value of each axis with every value of each other axis.
+    /// Of each kernel every value of each axis with every value of each other axis.
     Pairs,
 }
 
@@ -19,15 +19,18 @@ type Part = [(&'static str, &'static str); 2];
 impl Cover {
     fn parts(self, variant: &Variant) -> Vec<Part> {
         let mut parts: Vec<Part> = variant.axes.iter().map(|axis| [*axis, ("", "")]).collect();
-        for (i, first) in variant.axes.iter().enumerate() {
-            let others = variant.axes[i + 1..].iter();
-            parts.extend(
-                others
-                    .filter(|second| self == Self::Pairs || (first.0, second.0) == ("weight", "act"))
-                    .map(|second| [*first, *second]),
-            );
+        if self == Self::Pairs {
+            for (i, first) in variant.axes.iter().enumerate() {
+                parts.extend(variant.axes[i + 1..].iter().map(|second| [*first, *second]));
+            }
         }
         parts
+    }
+
+    /// What all kernels together have to have, of this variant: its types of weights and activations.
+    fn common(self, variant: &Variant) -> Option<Part> {
+        let axis = |name| variant.axes.iter().find(|axis| axis.0 == name).copied();
+        (self == Self::Values).then(|| Some([axis("weight")?, axis("act")?])).flatten()
     }
 
     /// The chosen variants, in the order of `variants`. A kernel without axes has one variant, which is chosen.
@@ -36,8 +39,15 @@ impl Cover {
         for variant in variants {
             kernels.entry(variant.kernel).or_default().push(variant);
         }
-        let chosen: BTreeSet<String> =
+        let mut chosen: BTreeSet<String> =
             kernels.into_values().flat_map(|variants| self.of_kernel(variants)).map(ToString::to_string).collect();
+        let mut met: BTreeSet<Part> =
+            variants.iter().filter(|v| chosen.contains(&v.to_string())).filter_map(|v| self.common(v)).collect();
+        for variant in variants {
+            if self.common(variant).is_some_and(|part| met.insert(part)) {
+                chosen.insert(variant.to_string());
+            }
+        }
         variants.iter().filter(|v| chosen.contains(&v.to_string())).copied().collect()
     }
 
@@ -76,6 +86,11 @@ mod tests {
                 variants.iter().flat_map(|v| cover.parts(v).into_iter().map(|part| (v.kernel, part))).collect()
             };
             assert_eq!(parts(&chosen), parts(&all));
+            let common = |variants: &[&'static Variant]| -> BTreeSet<Part> {
+                variants.iter().filter_map(|v| cover.common(v)).collect()
+            };
+            assert_eq!(common(&chosen), common(&all));
+            println!("{cover:?}: {} of {}", chosen.len(), all.len());
             assert!(chosen.len() < all.len(), "{} of {}", chosen.len(), all.len());
             let kernels = |variants: &[&'static Variant]| variants.iter().map(|v| v.kernel).collect::<BTreeSet<_>>();
             assert_eq!(kernels(&chosen), kernels(&all));

@@ -115,6 +115,8 @@ pub struct Session {
     pub(crate) rows_pay: Option<bool>,
     /// Times of steps of one sequence, for the next generation's drafts.
     pub(super) step_times: StepTimes,
+    /// Of a tower: the position embeddings that the GPU has, and the [`Session::edition`] with their buffer.
+    pub(super) placed: Option<(u32, Rc<[f32]>)>,
 }
 
 /// The result of a self-test.
@@ -179,6 +181,7 @@ impl Session {
             drafter: None,
             rows_pay: None,
             step_times: StepTimes::default(),
+            placed: None,
         };
         session.lay_out(sizes).await?;
         session.select.finish()?;

@@ -168,7 +168,10 @@ pub(super) fn add(environment: &mut Environment<'_>, budget: &Budget) {
     ] {
         environment.add_function(name, move |inner: Value| Value::from_object(Macro { inner, varargs, kwargs }));
     }
-    environment.add_function("{}", |object: Value| same_keys(&object).map_or(Ok(object), |e| Err(wrong(e))));
+    environment.add_function("{}", |parts: Value| {
+        let parts: Vec<Value> = parts.try_iter()?.collect();
+        object(parts.as_chunks().0.iter().map(|[key, value]| (key.clone(), value.clone())).collect())
+    });
     environment.add_function("filter block", |made: Value| match made.kind() {
         ValueKind::String => Ok(made),
         kind => Err(wrong(format!("what the filter of a block makes is no text, but a {kind}"))),
@@ -265,7 +268,13 @@ fn of_pairs(of: Value) -> Result<Value, Error> {
         Some(2) => Ok((pair.get_item_by_index(0)?, pair.get_item_by_index(1)?)),
         _ => Err(wrong("an object is made of another or of pairs".to_owned())),
     };
-    Ok(Value::from_pairs(of.try_iter()?.map(pair).collect::<Result<Vec<_>, _>>()?))
+    object(of.try_iter()?.map(pair).collect::<Result<_, _>>()?)
+}
+
+/// An object of keys and values.
+fn object(pairs: Vec<(Value, Value)>) -> Result<Value, Error> {
+    let keys: Vec<Value> = pairs.iter().map(|pair| pair.0.clone()).collect();
+    same_keys(&keys).map_or_else(|| Ok(Value::from_pairs(pairs)), |e| Err(wrong(e)))
 }
 
 fn is_number(value: &Value) -> bool {

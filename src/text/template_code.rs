@@ -35,8 +35,8 @@ enum Before {
     Open(usize),
 }
 
-/// The source of a template with [`LITERAL`] behind the literals of each tag that has operators: minijinja does those
-/// of literals by its own rules while it compiles. [`bound`] takes the attributes away.
+/// The source of a template with [`LITERAL`] behind the literals of each tag that has operators or objects: minijinja
+/// does those of literals by its own rules while it compiles. [`bound`] takes the attributes away.
 ///
 /// `TEMPLATE` where a text has an escape that minijinja leaves as it is, and for a number that ends in a dot, which
 /// Jinja does not read.
@@ -95,7 +95,10 @@ pub(super) fn unfolded(source: &str, syntax: SyntaxConfig) -> Result<String> {
                 literals.push((start, end));
                 Before::Other
             }
-            (Token::BracketOpen | Token::BraceOpen, _) => Before::Open(start),
+            (Token::BracketOpen | Token::BraceOpen, _) => {
+                operators |= matches!(token, Token::BraceOpen);
+                Before::Open(start)
+            }
             (Token::BracketClose | Token::BraceClose, Before::Open(start)) => {
                 literals.push((start, end));
                 Before::Other
@@ -127,7 +130,7 @@ pub(super) fn check(code: &Instructions<'_>) -> Result<()> {
     for (at, instruction) in (0..).zip(all(code)) {
         let what = match (instruction, before) {
             (Instruction::Lookup("self"), _) => "'self' as a value".to_owned(),
-            (Instruction::LoadConst(value), _) => same_keys(value).unwrap_or_default(),
+            (Instruction::BuildMap(pairs), _) => same_keys(&literal_keys(code, at, *pairs)).unwrap_or_default(),
             (Instruction::ApplyFilter(name, ..), _) if LEFT_OUT.contains(name) => format!("the filter '{name}'"),
             (Instruction::PushAutoEscape, Some(Instruction::LoadConst(value))) if !value.is_true() => String::new(),
             (Instruction::PushAutoEscape, _) => "autoescape".to_owned(),
@@ -144,12 +147,26 @@ pub(super) fn check(code: &Instructions<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Says of an object which of its keys are the same in Python, but two keys here.
-pub(super) fn same_keys(object: &Value) -> Option<String> {
-    if object.kind() != ValueKind::Map {
-        return None;
+/// The keys of an object of literals that the instruction at `at` makes; nothing where others are among its keys and
+/// values.
+fn literal_keys(code: &Instructions<'_>, at: u32, pairs: usize) -> Vec<Value> {
+    let mut parts = Vec::new();
+    for instruction in (0..at).rev().map_while(|before| code.get(before)) {
+        match instruction {
+            Instruction::LoadConst(value) => parts.push(value.clone()),
+            Instruction::GetAttr(LITERAL) => {}
+            _ => break,
+        }
+        if parts.len() == 2 * pairs {
+            return parts.into_iter().skip(1).step_by(2).collect();
+        }
     }
-    let keys: Vec<Value> = object.try_iter().ok()?.collect();
+    Vec::new()
+}
+
+/// Says which of an object's keys are the same in Python, but two keys here. Of the keys before there is an object:
+/// there they are equal, and stay two only where their hashes differ.
+pub(super) fn same_keys(keys: &[Value]) -> Option<String> {
     let has = |key: &Value| keys.iter().any(|other| other.kind() == ValueKind::Number && other == key);
     let mut truths = keys.iter().filter(|key| key.kind() == ValueKind::Bool);
     truths
@@ -247,8 +264,8 @@ fn filtered(code: &Instructions<'_>, scopes: &[(u32, u32, bool)]) -> BTreeSet<u3
 /// The template's code with what is called in place of operators. Jumps lead to where what they led to went.
 pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
     use Instruction::{
-        Add, BeginCapture, BuildMacro, BuildMap, CallFunction, CallMethod, CompareAndPreserve, DiscardTop, Emit,
-        EmitRaw, EndCapture, Eq, FastRecurse, GetAttr, GetItem, Gt, Gte, In, Iterate, Jump, JumpIfFalse,
+        Add, BeginCapture, BuildList, BuildMacro, BuildMap, CallFunction, CallMethod, CompareAndPreserve, DiscardTop,
+        Emit, EmitRaw, EndCapture, Eq, FastRecurse, GetAttr, GetItem, Gt, Gte, In, Iterate, Jump, JumpIfFalse,
         JumpIfFalseOrPop, JumpIfTrueOrPop, LoadConst, Lookup, Lt, Lte, Mul, Ne, Neg, PopFrame, Pow, PushLoop, PushWith,
         Rem, SetAttr, Slice, StoreLocal, StringConcat, Swap, UnpackList,
     };
@@ -316,7 +333,7 @@ pub(super) fn bound<'s>(old: &Instructions<'s>) -> Instructions<'s> {
             let closes = |kept: bool| if kept { vec![EndCapture, DiscardTop, PopFrame] } else { vec![PopFrame] };
             left.flat_map(|(.., kept)| closes(*kept)).chain([instruction.clone()]).collect()
         }
-        BuildMap(_) => vec![instruction.clone(), call("{}", 1)],
+        BuildMap(pairs) => vec![BuildList(Some(2 * pairs)), call("{}", 1)],
         Emit if filtered.contains(&at) => vec![call("filter block", 1), instruction.clone()],
         EmitRaw(text) => vec![LoadConst(Value::from(*text)), Emit],
         StoreLocal(name) => store(name),

@@ -1,7 +1,8 @@
 // Kernel variants in this browser against their twins on the CPU. A GPU in software takes about a second to compile a
-// pipeline: enough variants run, one case of each, to cover every value of every axis, and every type of weights with
-// every type of activations; in test:long all cases of all variants. The native tests always run more. The numbers of
-// variants that the browser cannot run, and of those that run, are in tests/data/kernels_left_out.json.
+// pipeline: enough variants run, one case of each, to cover every value of every axis of each kernel, and somewhere
+// every type of weights with every type of activations; in test:long all cases of all variants. The native tests always
+// run more. The numbers of variants that the browser cannot run, and of those that run, are in
+// tests/data/kernels_left_out.json.
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KernelBenchRow, KernelRow } from '../../npm/millrace.js';

@@ -64,7 +64,7 @@ export async function openBlank(page: Page, site: Site): Promise<void> {
 
 export const test = base.extend<
   { blank: Page; fresh: void },
-  { device: Millrace.Device; site: Site; tiny: Page; box: Page; chat: Page }
+  { device: Millrace.Device; site: Site; tiny: Page; sixteen: Page; chat: Page }
 >({
   /** A software GPU stands in for a GPU; `auto` would take the CPU instead. */
   device: ['gpu', { option: true, scope: 'worker' }],
@@ -108,7 +108,6 @@ export const test = base.extend<
     async ({ browser, site }, use) => withEngine(await browser.newPage(), site, { model: TINY, lane: 'exact' }, use),
     { scope: 'worker', timeout: 300_000 },
   ],
-  /** A page with the bundled model loaded as `engine`, 16 tokens a readback, shared by all tests of the worker. */
   /**
    * The chat page with the bundled model, shared: a software GPU takes long to compile the kernels. Begin with a new
    * chat.
@@ -124,8 +123,10 @@ export const test = base.extend<
     },
     { scope: 'worker', timeout: 300_000 },
   ],
-  box: [
-    async ({ browser, site }, use) => withEngine(await browser.newPage(), site, { model: BOX, chunk: 16 }, use),
+  /** A page with the tiny model loaded as `engine`, 16 tokens a readback, shared by all tests of the worker. */
+  sixteen: [
+    async ({ browser, site }, use) =>
+      withEngine(await browser.newPage(), site, { model: TINY, lane: 'exact', chunk: 16 }, use),
     { scope: 'worker', timeout: 300_000 },
   ],
 });

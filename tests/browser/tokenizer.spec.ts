@@ -1,5 +1,5 @@
 // The tokens of texts and conversations. `tokenizer`: a tokenizer.json in place of what a .gguf file says.
-import { bytesOf, expect, test, TINY } from './support.ts';
+import { BOX, bytesOf, expect, test, TINY } from './support.ts';
 
 const JSON_FILE = '/data/oracle/smollm3-hf/model/tokenizer.json';
 
@@ -53,14 +53,15 @@ test('one that is wrong, missing or of another model is an error by name', async
   expect(codes[2]).toMatch(/^TOKENIZER: .*of another model/);
 });
 
-test('texts and conversations as tokens, and back', async ({ box }) => {
-  const seen = await box.evaluate(async () => {
+test('texts and conversations as tokens, and back', async ({ blank }) => {
+  const seen = await blank.evaluate(async (model) => {
+    const engine = await Engine.load({ model, device: 'cpu' });
     const text = 'Why is the sky blue? Grüße, 世界 🌍';
     const messages = [{ role: 'user' as const, content: text }];
     const tokens = await engine.tokenize(text);
     const result = await engine.generate(messages, { maxTokens: 1 });
     // It answers while the engine is at work.
-    const working = engine.generate('x', { maxTokens: 60, ignoreEos: true });
+    const working = engine.generate('x', { maxTokens: 600, ignoreEos: true });
     const meanwhile = await engine.countTokens(text);
     let settled = false;
     void working.then(() => (settled = true));
@@ -80,7 +81,7 @@ test('texts and conversations as tokens, and back', async ({ box }) => {
       hole: await failure(engine.tokenize(Object.assign(new Array(2), { 1: { role: 'user', content: 'x' } }) as never)),
       unknown: await failure(engine.tokenize('x', { maxTokens: 1 } as never)),
     };
-  });
+  }, BOX);
   expect(seen.back.endsWith('Why is the sky blue? Grüße, 世界 🌍')).toBe(true);
   expect(seen.count).toBe(seen.prompt);
   expect(seen.rendered).toContain('Why is the sky blue?');

@@ -211,12 +211,12 @@ fn a_generation_is_profiled_at_its_end() {
     );
 }
 
-/// The whole 2,000 positions are for the long tests and for real GPUs.
+/// The whole 2,000 positions, and lane float, are for the long tests and for real GPUs.
 #[test]
 fn lanes_agree_with_the_exact_one_on_the_model_in_the_box() {
-    for lane in [Lane::Fast, Lane::Float, Lane::F16] {
-        let q = compare(&builtin(), lane, 50);
-        assert_eq!((q.positions, q.lane), (50, lane.name()));
+    for lane in [Lane::Fast, Lane::F16] {
+        let q = compare(&builtin(), lane, 24);
+        assert_eq!((q.positions, q.lane), (24, lane.name()));
         assert!(q.top1 >= 0.98, "{q:?}");
         assert!(q.kl_mean < 1e-3 && q.kl_mean > 0.0, "{q:?}");
     }
@@ -247,7 +247,8 @@ fn the_exact_lane_is_not_compared_with_itself() {
 #[test]
 fn a_cache_of_eight_bits_has_its_price_measured() {
     let of = |kv| {
-        let load = LoadOptions { lane: Lane::Exact, kv: Some(kv), ..LoadOptions::default() };
+        let device = Some(DeviceChoice::Cpu);
+        let load = LoadOptions { lane: Lane::Exact, kv: Some(kv), device, ..LoadOptions::default() };
         pollster::block_on(quality(&builtin(), &load, 60, &|_| {}, &Cancel::new())).unwrap()
     };
     let (halves, bytes) = (of(Kv::F16), of(Kv::Q8));

@@ -9,6 +9,7 @@ use millrace::store::{Begin, Memory, ModelKey};
 use pollster::block_on;
 use serde_json::json;
 
+use crate::common::{self, on_cpu};
 use crate::decode_loop::{load, run, try_load};
 
 fn exact() -> LoadOptions {
@@ -17,7 +18,7 @@ fn exact() -> LoadOptions {
 
 fn box_model(options: &LoadOptions) -> Engine {
     let files = millrace::source::disk::open_path(&millrace::native::builtin_path().unwrap()).unwrap();
-    block_on(Engine::load(&files, options, &|_| {}, &Cancel::new())).unwrap()
+    common::load(&files, options).unwrap()
 }
 
 fn ids(n: usize, seed: u32) -> Vec<u32> {
@@ -34,7 +35,8 @@ fn fresh(prompt: &[u32], n: u32) -> Generation {
 
 #[test]
 fn a_second_turn_reads_only_what_is_new() {
-    for turn in [1, 31, 32, 33, 200] {
+    for turn in [33, 1, 31, 32, 200] {
+        let _cpu = (turn != 33).then(on_cpu);
         let mut engine = load(&exact());
         let prompt = ids(turn, 1);
         let first = run(&mut engine, &ask(&prompt, 12));
@@ -86,6 +88,7 @@ fn what_is_stopped_half_way_is_not_taken_for_read() {
 
 #[test]
 fn forks_go_on_from_a_shared_beginning_and_do_not_disturb_one_another() {
+    let _cpu = on_cpu();
     let mut engine = load(&LoadOptions { cache_start: Some(64), ..exact() });
     let start = ids(40, 6);
     run(&mut engine, &ask(&start, 1));
@@ -184,6 +187,7 @@ fn a_full_context_is_an_error_or_a_shift() {
 
 #[test]
 fn a_shift_keeps_the_system_prompt() {
+    let _cpu = on_cpu();
     let options = LoadOptions { context: Some(96), ..exact() };
     let mut engine = box_model(&options);
     let system = json!({ "role": "system", "content": "Answer in one word." });
@@ -214,13 +218,12 @@ fn a_shift_keeps_the_system_prompt() {
 #[test]
 fn a_template_is_asked_what_a_shift_keeps_only_where_there_is_one() {
     let template = "{% for m in messages %}{% if m.content in ['a', 'b'] %}{{ raise_exception('a letter') }}{% endif %}{{ m.content }} {% endfor %}";
-    let path = crate::common::data("oracle/hf-single/model");
+    let path = common::data("oracle/hf-single/model");
     let files =
         ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "generation_config.json"]
             .map(|name| (name.to_owned(), std::fs::read(path.join(name)).unwrap()));
-    let files = crate::common::files(
-        files.into_iter().chain([("chat_template.jinja".to_owned(), template.as_bytes().to_vec())]),
-    );
+    let files =
+        common::files(files.into_iter().chain([("chat_template.jinja".to_owned(), template.as_bytes().to_vec())]));
     let options = LoadOptions { context: Some(64), ..exact() };
     let mut engine = block_on(Engine::load(&files, &options, &|_| {}, &Cancel::new())).unwrap();
     let request = |n| Request {
@@ -249,8 +252,10 @@ fn what_is_measured_leaves_no_trace() {
 #[test]
 fn reading_a_prompt_equals_decoding_it_token_by_token() {
     // Around the edges of tiles of rows and keys, and of a pass.
-    let mut engine = load(&LoadOptions { prefill_rows: Some(128), ..exact() });
-    reading_equals_decoding(&mut engine, &[1, 2, 31, 32, 33, 64, 65, 127, 128, 129]);
+    let options = LoadOptions { prefill_rows: Some(128), ..exact() };
+    reading_equals_decoding(&mut load(&options), &[1, 33, 64, 129]);
+    let _cpu = on_cpu();
+    reading_equals_decoding(&mut load(&options), &[2, 31, 32, 65, 127, 128]);
 }
 
 #[test]
@@ -313,6 +318,7 @@ fn a_saved_conversation_goes_on_in_another_engine() {
 
 #[test]
 fn what_was_saved_elsewhere_or_is_damaged_is_not_taken() {
+    let _cpu = on_cpu();
     let store = Memory::store();
     let mut engine = load(&exact());
     run(&mut engine, &ask(&ids(30, 3), 3));

@@ -8,9 +8,11 @@ use millrace::engine::{Engine, Event, Faults, FinishReason, Generation, LoadOpti
 use millrace::{ErrorKind, source::disk::open_path};
 use pollster::block_on;
 
+use crate::common;
+
 pub fn try_load(options: &LoadOptions) -> millrace::Result<Engine> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/oracle/gguf-q8_0/model.gguf");
-    block_on(Engine::load(&open_path(&path).expect("the fixture"), options, &|_| {}, &Cancel::new()))
+    common::load(&open_path(&path).expect("the fixture"), options)
 }
 
 pub fn load(options: &LoadOptions) -> Engine {

@@ -205,6 +205,7 @@ fn forks_and_what_was_cut_off_leave_nothing_behind() {
 
 #[test]
 fn what_cannot_be_enforced_is_an_error_by_name() {
+    let _cpu = on_cpu();
     let mut engine = load(&LoadOptions::default());
     let unique = || {
         schema(
@@ -230,6 +231,7 @@ fn what_cannot_be_enforced_is_an_error_by_name() {
 
 #[test]
 fn a_token_that_the_grammar_does_not_allow_is_noticed() {
+    let _cpu = on_cpu();
     let engine = load(&LoadOptions::default());
     let tokenizer = engine.tokenizer();
     let packed = Rc::new(vocabulary(tokenizer, tokenizer.vocab_size(), tokenizer.eos_ids()).unwrap());

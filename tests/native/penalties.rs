@@ -8,6 +8,7 @@ use millrace::engine::{Engine, Event, Faults, Generation, LoadOptions, Overflow,
 use millrace::plan::Lane;
 use pollster::block_on;
 
+use crate::common::on_cpu;
 use crate::decode_loop::{ask, load, run};
 use crate::device_lost::disturbed;
 
@@ -62,7 +63,8 @@ fn penalized(n: u32) -> Request {
 
 #[test]
 fn each_token_is_the_best_of_the_penalized_logits() {
-    for chunk in [1, 16, 32] {
+    for chunk in [16, 1, 32] {
+        let _cpu = (chunk != 16).then(on_cpu);
         let mut engine = load(&LoadOptions { lane: Lane::Exact, chunk: Some(chunk), ..LoadOptions::default() });
         let plain = run(&mut engine, &ask(70)).tokens;
         for request in [
@@ -89,7 +91,8 @@ fn each_token_is_the_best_of_the_penalized_logits() {
 
 #[test]
 fn log_probabilities_are_the_models_own() {
-    for (chunk, temperature) in [(1, 0.0), (16, 0.0), (32, 1.3)] {
+    for (chunk, temperature) in [(16, 0.0), (1, 0.0), (32, 1.3)] {
+        let _cpu = (chunk != 16).then(on_cpu);
         let mut engine = load(&LoadOptions { lane: Lane::Exact, chunk: Some(chunk), ..LoadOptions::default() });
         let request = Request { temperature, seed: Some(3), ..penalized(70) };
         let result = run(&mut engine, &request);
@@ -196,6 +199,7 @@ fn they_cost_three_dispatches_and_no_readback() {
 
 #[test]
 fn what_was_said_counts_on_after_growth_a_shift_and_a_loss() {
+    let _cpu = on_cpu();
     let options = LoadOptions {
         chunk: Some(1),
         cache_start: Some(64),

@@ -72,21 +72,21 @@ fn plans_of(
     (plans, layout, model.config().architecture)
 }
 
-#[test]
-fn no_plan_overwrites_what_somebody_needs() {
+/// Every plan of the shapes in these types of weights, on every device and in every lane. Returns the number of plans, and
+/// the architectures.
+fn look_for_hazards(
+    quants: &[(&str, u64)],
+    devices: &[Caps],
+    lanes: &[(Lane, Option<Kv>)],
+) -> (usize, BTreeSet<&'static str>) {
     let mut looked_at = 0;
     let mut known = BTreeSet::new();
     for shape in SHAPES.iter().chain(ENCODERS) {
-        for (quant, max_binding) in [("q4_0", u64::MAX), ("q4_k_m", 64 << 20), ("f16", u64::MAX)] {
+        for (quant, max_binding) in quants {
             let checkpoint = checkpoint(shape, Recipe::parse(quant).unwrap()).unwrap();
-            for caps in devices() {
-                for (lane, kv) in
-                    [(Lane::Fast, None), (Lane::Fast, Some(Kv::Q8)), (Lane::F16, None), (Lane::Exact, None)]
-                {
-                    if lane == Lane::F16 && !caps.f16() {
-                        continue;
-                    }
-                    let (plans, layout, architecture) = plans_of(&checkpoint, &caps, lane, kv, max_binding);
+            for caps in devices {
+                for (lane, kv) in lanes.iter().copied().filter(|(lane, _)| *lane != Lane::F16 || caps.f16()) {
+                    let (plans, layout, architecture) = plans_of(&checkpoint, caps, lane, kv, *max_binding);
                     known.insert(architecture);
                     for (pass, plan) in plans.iter() {
                         let found = hazards(plan, &layout);
@@ -102,12 +102,36 @@ fn no_plan_overwrites_what_somebody_needs() {
             }
         }
     }
+    (looked_at, known)
+}
+
+/// Lanes, and types of keys and values, whose plans differ.
+const LANES: [(Lane, Option<Kv>); 4] =
+    [(Lane::Fast, None), (Lane::Fast, Some(Kv::Q8)), (Lane::F16, None), (Lane::Exact, None)];
+/// Types of weights, and the bytes that a device binds, whose plans differ.
+const QUANTS: [(&str, u64); 3] = [("q4_0", u64::MAX), ("q4_k_m", 64 << 20), ("f16", u64::MAX)];
+
+#[test]
+fn no_plan_overwrites_what_somebody_needs() {
+    let (looked_at, known) = look_for_hazards(&QUANTS[..1], &devices(), &LANES);
     // Six passes; three lanes or two, and int8 keys and values.
-    assert_eq!(looked_at, (SHAPES.len() + ENCODERS.len()) * 3 * (2 * 4 + 2 * 3) * 6);
+    let shapes = SHAPES.len() + ENCODERS.len();
+    assert_eq!(looked_at, shapes * (2 * 4 + 2 * 3) * 6);
     // Each architecture of the engine has a shape here.
     let missing: Vec<_> =
         model::architectures().filter(|name| *name != "millrace-toy").filter(|name| !known.contains(name)).collect();
     assert!(missing.is_empty(), "no shape of {missing:?}");
+    // Of other types of weights, devices with all features and with none.
+    let [all, _, _, none] = devices();
+    let (looked_at, _) = look_for_hazards(&QUANTS[1..], &[all, none], &[LANES[0], LANES[3]]);
+    assert_eq!(looked_at, shapes * 2 * 2 * 2 * 6);
+}
+
+#[test]
+#[ignore = "a minute: npm run test:long"]
+fn no_plan_of_any_type_of_weights_overwrites_what_somebody_needs() {
+    let (looked_at, _) = look_for_hazards(&QUANTS, &devices(), &LANES);
+    assert_eq!(looked_at, (SHAPES.len() + ENCODERS.len()) * 3 * (2 * 4 + 2 * 3) * 6);
 }
 
 /// A decode plan of a whole model.

@@ -301,8 +301,10 @@ fn beyond_the_end(chunks: &[u32], stops: &[usize]) {
 /// steps with drafts are under way. What comes next shows it.
 #[test]
 fn drafts_leave_states_as_the_text_is() {
-    drafts(&[1, 4, 32], &[3, 17, 40]);
+    drafts(&[4], &[40]);
     of_each(|| drafts(&[8], &[21]));
+    let _cpu = on_cpu();
+    drafts(&[1, 4, 32], &[3, 17, 40]);
 }
 
 fn drafts(chunks: &[u32], ends: &[usize]) {
@@ -409,7 +411,7 @@ fn a_cache_that_cannot_grow_ends_one_answer_and_no_more() {
                 run(&mut engine, &ask(&prompt, 10));
                 let what = format!("{what}, after buffer {n} was refused, late: {late}");
                 let result = refused(&mut engine, Refuse { after: n, once: false, late }, &request);
-                n += 2;
+                n += if late { 4 } else { 2 };
                 let refused = match result {
                     Ok(result) => {
                         assert_fresh(&result, asked, &what);
@@ -430,7 +432,7 @@ fn a_cache_that_cannot_grow_ends_one_answer_and_no_more() {
                 let shifted = run(&mut engine, &Request { overflow: Overflow::Shift, ..ask(&prompt, 50) });
                 assert!(shifted.shifts > 0 && shifted.tokens.len() == 50, "{what}: {}", shifted.shifts);
             }
-            assert!(grew > 1, "{grew} buffers of a cache that grows");
+            assert!(grew > usize::from(!late), "{grew} buffers of a cache that grows");
         }
     }
     move_in_stages_of(None);
@@ -443,7 +445,9 @@ fn a_cache_that_cannot_double_grows_by_what_is_needed() {
     move_in_stages_of(Some(1));
     let (start, request) = (ids(60, 5), ask(&[&ids(60, 5)[..], &ids(80, 6)].concat(), 8));
     let Prompt::Tokens(asked) = &request.prompt else { unreachable!() };
-    for late in [false, true] {
+    for late in [true, false] {
+        // Only a GPU reports refusals late.
+        let _cpu = (!late).then(on_cpu);
         let mut after = 0;
         let least = loop {
             // A context long enough for doubling to make more room than is needed.
@@ -506,8 +510,9 @@ fn a_cache_that_grows_takes_no_more_than_its_plan() {
 /// Two chats without a conversation take turns: each continues from its own cache, whichever was used last.
 #[test]
 fn chats_without_a_name_take_turns() {
-    in_turns();
     of_each(in_turns);
+    let _cpu = on_cpu();
+    in_turns();
 }
 
 fn in_turns() {
@@ -617,7 +622,6 @@ fn stop_texts(most: usize) {
 
 #[test]
 fn forks_and_released_ones_do_not_disturb_one_another() {
-    forks(&LoadOptions { slots: Some(2), ..exact(Some(4)) });
     of_each(|| forks(&LoadOptions { slots: Some(2), ..exact(Some(4)) }));
     let _cpu = on_cpu();
     for slots in [None, Some(2), Some(3)] {

@@ -534,10 +534,14 @@ fn what_is_not_supported_is_refused_by_name() {
         ("{{ self }}", ["'self'", "line 1"]),
         ("{{ self is defined }}", ["'self'", "line 1"]),
         ("{{ {1: 'a', true: 'b'} }}", ["keys 1 and True", "line 1"]),
+        ("\n{{ {'x': {0: 'a', false: {}}} }}", ["keys 0 and False", "line 2"]),
     ] {
-        let error = template(text).err().unwrap_or_else(|| panic!("{text}"));
-        assert_eq!(error.code(), "TEMPLATE", "{text}");
-        assert!(words.iter().all(|word| error.message().contains(word)), "{text}: {error}");
+        // Hashes of keys, which differ from time to time, decide nothing.
+        for _ in 0..if text.contains(": 'a'") { 500 } else { 1 } {
+            let error = template(text).err().unwrap_or_else(|| panic!("{text}"));
+            assert_eq!(error.code(), "TEMPLATE", "{text}");
+            assert!(words.iter().all(|word| error.message().contains(word)), "{text}: {error}");
+        }
     }
     for (text, word) in [
         ("{{ [1, 2, 3][::0] }}", "step"),
@@ -554,6 +558,8 @@ fn what_is_not_supported_is_refused_by_name() {
         ("{% filter length %}abc{% endfilter %}", "no text"),
         ("{% filter list %}abc{% endfilter %}", "no text"),
         ("{% set k = false %}{{ {0: 'a', k: 'b'} }}", "keys 0 and"),
+        ("{% set k = true %}{{ {0: 'a', 'x': [k], k: k, 1.0: 1} }}", "keys 1 and"),
+        ("{{ dict([[1, 'a'], [true, 'b']]) }}", "keys 1 and"),
         ("{% set x = 5 %}{{ x.bit_length() }}", "bit_length"),
         ("{% set x = 5 %}{{ x.bit_length }}", "no text of its own"),
         ("{% set x = 1 %}{{ x < 'a' < 3 }}", "<"),
@@ -569,8 +575,10 @@ fn what_is_not_supported_is_refused_by_name() {
         ("{{ '{} {}'.format(1) }}", "'{}'"),
         ("{{ '{:{w}}'.format('a', w=5) }}", "format"),
     ] {
-        let error = render(text).err().unwrap_or_else(|| panic!("{text}"));
-        assert!(error.code() == "TEMPLATE" && error.message().contains(word), "{text}: {error}");
+        for _ in 0..if word.starts_with("keys") { 500 } else { 1 } {
+            let error = render(text).err().unwrap_or_else(|| panic!("{text}"));
+            assert!(error.code() == "TEMPLATE" && error.message().contains(word), "{text}: {error}");
+        }
     }
 }
 
