@@ -345,8 +345,7 @@ export class Engine extends EventTarget {
   async tokenize(input: Input, options: TokenizeOptions = {}): Promise<number[]> {
     const request = checkTokenize(input, options);
     if (this.#disposed) throw disposed();
-    const pictures = await sentPictures(input);
-    const asked = { ...request, ...(pictures ? { pictures } : {}) };
+    const asked = { ...request, ...(await sentPictures(input)) };
     return (await this.#link.request<'answer'>({ type: 'tokenize', request: asked }).answer).value as number[];
   }
 
@@ -533,9 +532,9 @@ export class Engine extends EventTarget {
     const said = new Assembled();
     const partial = { text: '', tokens: [] as number[], seed: request.seed! };
     const work = async (): Promise<GenerateResult> => {
-      const pictures = shows ? await sentPictures(input) : null;
+      const pictures = shows ? await sentPictures(input) : {};
       const { id, answer } = this.#link.request<'done'>(
-        { type: 'generate', request: { ...request, conversation, ...(pictures ? { pictures } : {}) } },
+        { type: 'generate', request: { ...request, conversation, ...pictures } },
         (message) => {
           if (halt.signal.aborted) return;
           if (message.type === 'progress') return onProgress?.(message.progress);
@@ -704,16 +703,15 @@ export interface Engine extends Disposable, AsyncDisposable {
 }
 export interface Conversation extends Disposable, AsyncDisposable {}
 
-/** The pictures of an input as a Worker can get them; null where it has none. */
-async function sentPictures(input: Input): Promise<SentPicture[] | null> {
-  const pictures = picturesOf(input);
-  if (pictures.length === 0) return null;
-  return Promise.all(
-    pictures.map(async ({ source, low }) => ({
-      source: await sendable(source, (address) => absolute('engine.generate', 'a picture', address)),
-      low,
-    })),
-  );
+/** The pictures of an input as a Worker can get them; nothing where it has none. */
+async function sentPictures(input: Input): Promise<{ pictures?: SentPicture[] }> {
+  const shown = picturesOf(input);
+  if (shown.length === 0) return {};
+  const pictures = shown.map(async ({ source, low }) => ({
+    source: await sendable(source, (address) => absolute('engine.generate', 'a picture', address)),
+    low,
+  }));
+  return { pictures: await Promise.all(pictures) };
 }
 
 function once(response: Response): CustomFetch {

@@ -335,7 +335,7 @@ class Host {
     } catch (error) {
       instance = null;
       const missing = `millrace_bg.wasm could not be loaded from ${wasmUrl}`;
-      const message = `${missing}: serve all files of the package from one folder, .wasm as application/wasm, or say where it lies by configure({ wasmUrl })`;
+      const message = `${missing}: serve the whole package from one folder, .wasm as application/wasm, or say where it lies by configure({ wasmUrl })`;
       throw ofNoOrigin(missing, error) ?? new MillraceError('INTERNAL', message, { cause: error });
     }
   }

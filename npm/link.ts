@@ -4,6 +4,7 @@ import { freeAbandoned, listen } from './abandoned.ts';
 import { configured, log } from './configure.ts';
 import { MillraceError, unpackError } from './errors.ts';
 import { OWN_WORKERS, ofNoOrigin, opaque } from './place.ts';
+import type { Pixels, SentPicture } from './pictures.ts';
 import type { DeviceEvent, EngineNews, FromWorker, Request, ToWorker } from './protocol.ts';
 
 type Answer<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
@@ -19,7 +20,7 @@ interface Pending {
 /** A Worker, or one end of a channel. */
 interface Far {
   onmessage: ((event: MessageEvent<FromWorker>) => void) | null;
-  postMessage(message: ToWorker): void;
+  postMessage(message: ToWorker, moved?: Transferable[]): void;
 }
 
 /** How often it is looked whether a Worker is still there, in milliseconds, and after how many looks without an answer it is not. */
@@ -27,6 +28,10 @@ const LOOK_EVERY_MS = 1000;
 const MOST_LOOKS = 60;
 /** After how many looks it is seen to what abandoned Workers hold: this one may wait for it. */
 const LOOKS_PER_ROUND = 5;
+
+/** The copies of pixels in a request: they are handed over. */
+const copiesIn = ({ request }: { request?: { pictures?: readonly SentPicture[] } }): Transferable[] | undefined =>
+  request?.pictures?.flatMap(({ source }) => (source as Partial<Pixels>).data?.buffer ?? []);
 
 export class Link {
   readonly #far: Far;
@@ -70,7 +75,7 @@ export class Link {
       const missing = `the engine's Worker could not be loaded from ${url}`;
       const message = event.message
         ? `the engine's Worker failed: ${event.message}`
-        : `${missing}: serve all files of the package from one folder, or say where it lies by configure({ workerUrl })`;
+        : `${missing}: serve the whole package from one folder, or say where it lies by configure({ workerUrl })`;
       const error = new MillraceError('INTERNAL', message, { cause: event.error ?? undefined });
       this.close((event.message ? null : ofNoOrigin(missing)) ?? error);
     });
@@ -99,7 +104,7 @@ export class Link {
     import('./host.js').then(
       ({ host }) => host(port2, start),
       (error) => {
-        const message = `host.js could not be loaded from beside ${import.meta.url}: serve all files of the package from one folder`;
+        const message = `host.js could not be loaded from beside ${import.meta.url}: serve the whole package from one folder`;
         this.close(new MillraceError('INTERNAL', message, { cause: error }));
       },
     );
@@ -117,7 +122,10 @@ export class Link {
       this.#pending.set(id, { on, resolve, reject });
       this.#look();
       try {
-        this.#far.postMessage({ ...request, id } satisfies ToWorker);
+        this.#far.postMessage(
+          { ...request, id } satisfies ToWorker,
+          copiesIn(request as Parameters<typeof copiesIn>[0]),
+        );
       } catch (error) {
         this.#forget(id);
         const message = `${request.type}: an option holds something that cannot be sent to a Worker (${(error as Error).message}): pass plain data`;
@@ -144,7 +152,7 @@ export class Link {
       this.close(
         new MillraceError(
           'WORKER_LOST',
-          `the engine's Worker has not answered for ${(MOST_LOOKS * LOOK_EVERY_MS) / 1000} s: it was ended from outside, or its thread is blocked; load the engine again`,
+          `the engine's Worker has not answered for ${(MOST_LOOKS * LOOK_EVERY_MS) / 1000} s: it was ended or is blocked; load the engine again`,
         ),
       );
     }, LOOK_EVERY_MS);

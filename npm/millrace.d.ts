@@ -63,7 +63,7 @@ export interface WasmPicture {
   width: number;
   height: number;
   data: Uint8Array;
-  key?: string;
+  key?: string | undefined | Promise<string | undefined>;
   low?: boolean;
 }
 

@@ -150,7 +150,8 @@ export interface PlanOptions extends LoadOptions {
 export interface GenerateOptions {
   /**
    * Called while others come first, phase `queue`: at once, and whenever `ahead` changes, in order, the last time with
-   * 0. Then as the prompt is read, phase `prompt`: after each few hundred tokens, and when all are. Where the GPU
+   * 0. Then as the prompt's pictures are encoded, phase `pictures`: those that are new, after each tile and within
+   * large ones. Then as it is read, phase `prompt`: after each few hundred tokens, and when all are. Where the GPU
    * device is lost on the way, the phases of loading come as well.
    */
   onProgress?: (progress: Progress) => void;

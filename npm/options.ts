@@ -215,7 +215,7 @@ function withProjector(where: string, addresses: readonly (string | URL)[]): str
   if (projector === undefined) return plain;
   if (addresses.length > 2 || !isProjector(projector) || isProjector(model!) || plain.includes('#'))
     throw bad(
-      `${where}: model: two addresses are those of a model and of the file which reads pictures for it, whose name has mmproj in it; parts and shards are found by the address of one`,
+      `${where}: model: two addresses are a model's and that of a file whose name has mmproj in it; parts and shards are found by one`,
       { option: 'model' },
     );
   // Beside the name of a repository it can be the name of a file in it.

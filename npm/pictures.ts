@@ -2,8 +2,15 @@
 import { bad, isObject } from './check.ts';
 import type { MessagePart, Input, PictureSource } from './types.ts';
 
+/** Pixels, four bytes each. */
+export interface Pixels {
+  width: number;
+  height: number;
+  data: Uint8Array<ArrayBuffer>;
+}
+
 /** What a Worker decodes: an address, encoded bytes, or pixels. */
-export type Sendable = string | Blob | ImageBitmap | Pick<ImageData, 'width' | 'height' | 'data'>;
+export type Sendable = string | Blob | ImageBitmap | Pixels;
 
 /** A picture, and whether it is shown with low detail. */
 interface Shown<Source> {
@@ -98,13 +105,17 @@ const isElement = (value: object): boolean =>
     Object.prototype.toString.call(value),
   );
 
-/** Makes of a picture what can be sent: of an element that shows one what it shows now. */
+/** Makes of a picture what can be sent: of an element that shows one what it shows now, of pixels a copy, which can be handed over. */
 export async function sendable(source: PictureSource, base: (address: string) => string): Promise<Sendable> {
   if (typeof source === 'string' || source instanceof URL) return base(String(source));
-  if (source instanceof Blob || isPixels(source)) return source;
+  if (source instanceof Blob) return source;
+  if (isPixels(source)) {
+    const { width, height, data } = source;
+    return { width, height, data: new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice() };
+  }
   if (typeof ImageBitmap !== 'undefined' && source instanceof ImageBitmap) return source;
   if (typeof createImageBitmap === 'undefined')
-    throw bad('engine.generate: a picture can be an address, a Blob or pixels here');
+    throw bad('engine.generate: a picture is an address, a Blob or pixels here');
   try {
     return await createImageBitmap(source as ImageBitmapSource);
   } catch (error) {

@@ -1,6 +1,6 @@
 // Pictures on the Worker's side: from an address or encoded bytes to pixels.
 import { MillraceError } from './errors.ts';
-import type { Sendable } from './pictures.ts';
+import type { Pixels, Sendable } from './pictures.ts';
 import type { ShownRequest, WasmPicture } from './millrace.js';
 import type { SentRequest } from './protocol.ts';
 
@@ -15,7 +15,11 @@ const DECODED: ImageBitmapOptions = {
 export async function withPixels(request: SentRequest, signal: AbortSignal): Promise<ShownRequest> {
   const { pictures, ...rest } = request;
   if (!pictures?.length) return rest;
-  const decoded = pictures.map(async ({ source, low }, i) => ({ ...(await pixelsOf(source, i, signal)), low }));
+  const decoded = pictures.map(async ({ source, low }, i) => {
+    const pixels = await pixelsOf(source, i, signal);
+    // What is made smaller has another key, made of this one.
+    return { ...pixels, key: low ? await pixels.key : pixels.key, low };
+  });
   return { ...rest, pictures: await Promise.all(decoded) };
 }
 
@@ -33,20 +37,11 @@ async function pixelsOf(picture: Sendable, index: number, signal: AbortSignal): 
     keep(hash, pixels);
     return pixels;
   }
-  const pixels =
-    typeof ImageBitmap !== 'undefined' && picture instanceof ImageBitmap
-      ? drawn(picture, index)
-      : bytesOf(picture as ImageData);
-  // Memory that is shared is refused: the engine hashes it.
-  const hash = await hashOf(async () => pixels.data as Uint8Array<ArrayBuffer>);
-  return hash === null ? pixels : { ...pixels, key: `pixels ${hash}` };
+  const pixels = 'data' in picture ? picture : drawn(picture, index);
+  // The engine reads them meanwhile.
+  const key = hashOf(async () => pixels.data).then((hash) => (hash === null ? undefined : `pixels ${hash}`));
+  return { ...pixels, key };
 }
-
-const bytesOf = ({ width, height, data }: Pick<ImageData, 'width' | 'height' | 'data'>): WasmPicture => ({
-  width,
-  height,
-  data: new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
-});
 
 /** Bytes of pixels that are kept: every turn of a conversation shows its pictures again. */
 const KEPT = 64 << 20;
@@ -84,7 +79,7 @@ const bitmapOf = (picture: Blob, index: number): Promise<ImageBitmap> =>
     throw unreadable(index, `it cannot be decoded (${picture.type || 'of no type'}): ${error.message}`);
   });
 
-function drawn(bitmap: ImageBitmap, index: number): WasmPicture {
+function drawn(bitmap: ImageBitmap, index: number): Pixels {
   const { width, height } = bitmap;
   const context = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true });
   if (!context) throw unreadable(index, `there is no canvas of ${width} x ${height} pixels`);

@@ -286,12 +286,12 @@ export type DownloadEvent =
   | 'waiting';
 
 /**
- * Where loading, or the reading of a prompt, stands. `loaded` and `total` are bytes, pipelines while compiling, tokens of a prompt. `total` is 0
- * where it is not known yet.
+ * Where loading, or the reading of a prompt, stands. `loaded` and `total` are bytes, pipelines while compiling, patches of pictures, tokens of a
+ * prompt. `total` is 0 where it is not known yet.
  */
 export interface Progress {
-  /** What is being done: `upload` is onto the GPU, `queue` and `prompt` belong to {@link Engine.generate}. */
-  phase: 'download' | 'verify' | 'read' | 'upload' | 'compile' | 'queue' | 'prompt';
+  /** What is being done: `upload` is onto the GPU; `queue`, `pictures` and `prompt` belong to {@link Engine.generate}. */
+  phase: 'download' | 'verify' | 'read' | 'upload' | 'compile' | 'queue' | 'pictures' | 'prompt';
   /** How much is done. */
   loaded: number;
   /** How much there is; 0 where that is not known yet. */

@@ -82,6 +82,8 @@ def pair(key: str, value) -> bytes:
             return text(key) + struct.pack("<II", 4, value)
         case [str(), *_]:
             return text(key) + struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(text, value))
+        case [float(), *_]:
+            return text(key) + struct.pack("<IIQ", 9, 6, len(value)) + struct.pack(f"<{len(value)}f", *value)
         case [int(), *_]:
             return text(key) + struct.pack("<IIQ", 9, 5, len(value)) + struct.pack(f"<{len(value)}i", *value)
     raise TypeError(key)
@@ -93,13 +95,16 @@ def byte_tokens() -> list[str]:
     return [chr(b) if b in plain else chr(256 + [x for x in range(256) if x not in plain].index(b)) for b in range(256)]
 
 
-def tokenizer(v: int) -> dict:
+def tokenizer(v: int, control: tuple[str, ...] = ()) -> dict:
+    """Of `v` tokens, the last ones before the end token by these names."""
     tokens = byte_tokens() + [f"<{i}>" for i in range(v - 256)]
+    tokens[v - 1 - len(control) : v - 1] = control
     pairs = {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "llama-bpe",
         "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.token_type": [1] * v,
+        # 3: control.
+        "tokenizer.ggml.token_type": [1] * (v - 1 - len(control)) + [3] * len(control) + [1],
         "tokenizer.ggml.merges": [f"{tokens[0]} {tokens[1]}"],
         "tokenizer.ggml.eos_token_id": v - 1,
         "tokenizer.chat_template": "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}",

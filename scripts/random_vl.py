@@ -1,9 +1,9 @@
 """A random model that reads pictures, in the shapes of a published one, as a folder: for measuring, since published weights need a download.
 
     python3 scripts/random_vl.py OUTDIR [--shape lfm2.5-vl-450m | qwen3.5-0.8b | paddleocr-vl-0.9b | lightonocr-1b | glm-ocr-0.9b | smolvlm-256m |
-        smolvlm-2.2b] [--tokenizer FOLDER]
+        smolvlm-2.2b | gemma-4-e2b] [--tokenizer FOLDER]
 
-Needs numpy alone. Weights are BF16, drawn so that numbers stay small; what it says is noise. Tokenizer and template are those of a small model of the same
+Needs numpy alone. Weights are BF16, drawn so that numbers stay small, and repeat in large tensors; what it says is noise. gemma-4-e2b is 10 GB. Tokenizer and template are those of a small model of the same
 family among the tests' data.
 """
 
@@ -98,7 +98,7 @@ class Lfm2Vl:
         }
 
     def tensors(self):
-        """Names, shapes, and whether each is a norm's weight."""
+        """Names, shapes, and the mean of each: 1 for norms' weights."""
         text = self.TEXT
         d, f, e = text["D"], text["F"], text["D"] // text["H"]
         model = "model.language_model."
@@ -248,7 +248,7 @@ class SmolVlm:
         }
 
     def tensors(self):
-        """Names, shapes, and whether each is a norm's weight."""
+        """Names, shapes, and the mean of each: 1 for norms' weights."""
         text = self.text
         d, f, e = text["D"], text["F"], text["D"] // text["H"]
         yield from linear("lm_head", text["V"], d)
@@ -291,7 +291,7 @@ class PaddleOcrVl:
         }
 
     def tensors(self):
-        """Names, shapes, and whether each is a norm's weight."""
+        """Names, shapes, and the mean of each: 1 for norms' weights."""
         text = self.config()
         d, f, e, h, g = (text[key] for key in ("hidden_size", "intermediate_size", "head_dim", "num_attention_heads", "num_key_value_heads"))
         yield from linear("lm_head", text["vocab_size"], d)
@@ -341,7 +341,7 @@ class LightOnOcr:
         }
 
     def tensors(self):
-        """Names, shapes, and whether each is a norm's weight."""
+        """Names, shapes, and the mean of each: 1 for norms' weights."""
         text = self.config()["text_config"]
         d, f, e, h, g = (text[key] for key in ("hidden_size", "intermediate_size", "head_dim", "num_attention_heads", "num_key_value_heads"))
         model = "model.language_model."
@@ -415,7 +415,7 @@ class GlmOcr:
         }
 
     def tensors(self):
-        """Names, shapes, and whether each is a norm's weight."""
+        """Names, shapes, and the mean of each: 1 for norms' weights."""
         d, f, layers, h, g, e, vocabulary = self.TEXT.values()
         yield from linear("lm_head", vocabulary, d)
         model = "model.language_model."
@@ -458,6 +458,94 @@ SMOLVLM_2B = SmolVlm(
     {"D": 2048, "L": 24, "H": 32, "G": 32, "F": 8192, "V": 49280},
     {"D": 1152, "F": 4304, "L": 27, "H": 16, "patch": 14, "tile": 384, "scale": 3},
 )
+class Gemma4:
+    """E2B, whose text model's configuration is among those that `npm run bench` measures."""
+
+    TOKENIZER = "tests/data/oracle/gemma4vl-hf/model"
+    BENCH = Path(__file__).parent.parent / "src/bench/configs/gemma-4-e2b.json"
+    VISION = {"D": 768, "F": 3072, "L": 16, "H": 12, "patch": 16, "positions": 10240}
+
+    def __init__(self):
+        self.text = json.loads(self.BENCH.read_text())["text_config"]
+
+    def config(self):
+        vision = self.VISION
+        return {
+            "architectures": ["Gemma4ForConditionalGeneration"],
+            "model_type": "gemma4",
+            "image_token_id": 302,
+            "tie_word_embeddings": True,
+            "text_config": {**self.text, "model_type": "gemma4_text"},
+            "vision_config": {
+                "model_type": "gemma4_vision",
+                "hidden_size": vision["D"],
+                "intermediate_size": vision["F"],
+                "num_hidden_layers": vision["L"],
+                "num_attention_heads": vision["H"],
+                "num_key_value_heads": vision["H"],
+                "head_dim": vision["D"] // vision["H"],
+                "hidden_activation": "gelu_pytorch_tanh",
+                "attention_bias": False,
+                "patch_size": vision["patch"],
+                "pooling_kernel_size": 3,
+                "position_embedding_size": vision["positions"],
+                "rms_norm_eps": 1e-6,
+                "rope_parameters": {"rope_theta": 100.0, "rope_type": "axial"},
+                "standardize": False,
+                "use_clipped_linears": True,
+            },
+        }
+
+    def tensors(self):
+        """Names, shapes, and the mean of each: 1 for norms' weights."""
+        text, model = self.text, "model.language_model."
+        d, layers, of_layer = text["hidden_size"], text["num_hidden_layers"], text["hidden_size_per_layer_input"]
+        h, g = text["num_attention_heads"], text["num_key_value_heads"]
+        yield from linear(model + "embed_tokens", text["vocab_size"], d)
+        yield from linear(model + "embed_tokens_per_layer", text["vocab_size_per_layer_input"], layers * of_layer)
+        yield from linear(model + "per_layer_model_projection", layers * of_layer, d)
+        yield from norm(model + "per_layer_projection_norm", of_layer)
+        yield from norm(model + "norm", d)
+        for i, kind in enumerate(text["layer_types"]):
+            at = f"{model}layers.{i}."
+            shares = i >= layers - text["num_kv_shared_layers"]
+            e = text["head_dim" if kind == "sliding_attention" else "global_head_dim"]
+            f = text["intermediate_size"] * (2 if shares and text["use_double_wide_mlp"] else 1)
+            for part in ["input", "post_attention", "pre_feedforward", "post_feedforward"]:
+                yield from norm(f"{at}{part}_layernorm", d)
+            yield from norm(at + "post_per_layer_input_norm", d)
+            yield at + "layer_scalar", (1,), True
+            yield from linear(at + "per_layer_input_gate", of_layer, d)
+            yield from linear(at + "per_layer_projection", d, of_layer)
+            for part, n, k in [("gate_proj", f, d), ("up_proj", f, d), ("down_proj", d, f)]:
+                yield from linear(f"{at}mlp.{part}", n, k)
+            yield from linear(at + "self_attn.q_proj", h * e, d)
+            yield from linear(at + "self_attn.o_proj", d, h * e)
+            yield from norm(at + "self_attn.q_norm", e)
+            if not shares:
+                yield from linear(at + "self_attn.k_proj", g * e, d)
+                yield from linear(at + "self_attn.v_proj", g * e, d)
+                yield from norm(at + "self_attn.k_norm", e)
+        vision, tower = self.VISION, "model.vision_tower."
+        width, wide, e = vision["D"], vision["F"], vision["D"] // vision["H"]
+        yield from linear("model.embed_vision.embedding_projection", d, width)
+        yield tower + "patch_embedder.position_embedding_table", (2, vision["positions"], width), False
+        yield from linear(tower + "patch_embedder.input_proj", width, 3 * vision["patch"] ** 2)
+        for i in range(vision["L"]):
+            at = f"{tower}encoder.layers.{i}."
+            for part in ["input", "post_attention", "pre_feedforward", "post_feedforward"]:
+                yield from norm(f"{at}{part}_layernorm", width)
+            for part in ["q", "k"]:
+                yield from norm(f"{at}self_attn.{part}_norm", e)
+            products = [(f"self_attn.{part}_proj", width, width) for part in "qkvo"]
+            products += [("mlp.gate_proj", wide, width), ("mlp.up_proj", wide, width), ("mlp.down_proj", width, wide)]
+            for part, n, k in products:
+                yield from linear(f"{at}{part}.linear", n, k)
+                for limit, value in [("min", -8.0), ("max", 8.0)]:
+                    for of in ["input", "output"]:
+                        yield f"{at}{part}.{of}_{limit}", (), value
+
+
 SHAPES = {
     "lfm2.5-vl-450m": Lfm2Vl(),
     "qwen3.5-0.8b": Qwen35(),
@@ -466,7 +554,11 @@ SHAPES = {
     "glm-ocr-0.9b": GlmOcr(),
     "smolvlm-256m": SMOLVLM_256M,
     "smolvlm-2.2b": SMOLVLM_2B,
+    "gemma-4-e2b": Gemma4(),
 }
+
+# Numbers that are drawn at most for a tensor; in larger ones they repeat.
+DRAWN = 1 << 24
 
 
 def main() -> None:
@@ -490,11 +582,16 @@ def main() -> None:
     text += b" " * (-len(text) % 8)
     with open(given.out / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for _, dimensions, is_norm in listed:
+        for _, dimensions, mean in listed:
             inputs = dimensions[-1] if len(dimensions) == 2 else np.prod(dimensions[1:])
-            scale = 0.02 if len(dimensions) == 1 else 1.0 / np.sqrt(inputs)
-            values = random.standard_normal(dimensions, dtype=np.float32) * np.float32(scale) + np.float32(is_norm)
-            file.write((values.view(np.uint32) >> 16).astype(np.uint16).tobytes())
+            # A single number is its mean.
+            scale = 0.02 * len(dimensions) if len(dimensions) < 2 else 1.0 / np.sqrt(inputs)
+            left = int(np.prod(dimensions))
+            values = random.standard_normal(min(left, DRAWN), dtype=np.float32) * np.float32(scale) + np.float32(mean)
+            halves = (values.view(np.uint32) >> 16).astype(np.uint16)
+            while left > 0:
+                file.write(halves[:left].tobytes())
+                left -= len(halves)
 
 
 if __name__ == "__main__":

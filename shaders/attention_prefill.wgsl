@@ -10,6 +10,7 @@
 {% set span = word * 8 %}{# elements of a slice #}
 {% set slices = {"e64": 64, "e128": 128, "e256": 256, "e512": 512}[width] // span %}
 {% set parts = word // 4 %}{# vec4 of a word #}
+{% set unrolled = f16 and slices == 1 %}{# loops over words and keys, whose indices are constants then: wider heads gain less, and take longer to compile #}
 {% set Word = "vec4<u32>" if f16 else "vec4<f32>" %}
 {% include "common/state.wgsl" %}
 {% include "common/kv_" ~ ("f16" if f16 else "f32") ~ ".wgsl" %}
@@ -83,6 +84,10 @@ var<workgroup> q: array<vec4<f32>, ROWS * FOURS>;  // [ROWS][FOURS]: a slice of 
 var<workgroup> kv: array<{{ Word }}, KEYS * 8u>;   // [KEYS][8]: a slice of K, then what rows have found, then a slice of V
 var<workgroup> p: array<vec4<f32>, ROWS * 8u>;     // [ROWS][8]: exp(s - m); component j of vec4 x is key x + 8 j
 
+// sum + dot(a, b), as four multiplications that add.
+fn chained(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
+    return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
+}
 // Where word `c` of a key stands: turned by the key's number, so that eight neighbours reach eight banks.
 fn at(key: u32, c: u32) -> u32 { return key * 8u + (c ^ (key & 7u)); }
 {% if f16 %}
@@ -123,6 +128,40 @@ fn as_floats(w: vec4<f32>) -> vec4<f32> { return w; }
 {% macro place() %}
 {% for r in range(held) %}
             kv[at((li + {{ r }}u * THREADS) / 8u, li % 8u)] = next{{ r }};
+{% endfor %}
+{% endmacro %}
+{# Adds word `c` of a slice to the scores of an invocation's rows and four keys. #}
+{% macro scores(c) %}
+{% for j in range(4) %}
+                let w{{ j }} = kv[at(tx + {{ 8 * j }}u, {{ c }})];
+{% endfor %}
+{% for n in range(parts) %}
+                {
+{% for j in range(4) %}
+                    let k{{ j }} = part{{ n }}(w{{ j }});
+{% endfor %}
+{% for i in range(rows) %}
+                    let x{{ i }} = q[(ty + {{ i }}u * DOWN) * FOURS + {{ c }} * {{ parts }}u + {{ n }}u];
+                    s{{ i }} = vec4<f32>({% for j in range(4) %}chained(x{{ i }}, k{{ j }}, s{{ i }}[{{ j }}]){% if not loop.last %}, {% endif %}{% endfor %});
+{% endfor %}
+                }
+{% endfor %}
+{% endmacro %}
+{# Adds the values of the four keys x + 8 j to slice `s` of the rows' outputs. #}
+{% macro outputs(s, x) %}
+{% for i in range(rows) %}
+                let w{{ i }} = p[(ty + {{ i }}u * DOWN) * 8u + {{ x }}];
+{% endfor %}
+{% for j in range(4) %}
+                {
+                    let word = kv[at({{ x }} + {{ 8 * j }}u, tx)];
+{% for n in range(parts) %}
+                    let v{{ n }} = part{{ n }}(word);
+{% for i in range(rows) %}
+                    o{{ i }}_{{ s }}_{{ n }} = fma(vec4<f32>(w{{ i }}[{{ j }}]), v{{ n }}, o{{ i }}_{{ s }}_{{ n }});
+{% endfor %}
+{% endfor %}
+                }
 {% endfor %}
 {% endmacro %}
 @compute @workgroup_size({{ workgroup }})
@@ -182,22 +221,17 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
             } else {
 {{ fetch("v", "tile", "tile_slot", "0u") }}
             }
-            for (var c = 0u; c < 8u; c++) {
-{% for j in range(4) %}
-                let w{{ j }} = kv[at(tx + {{ 8 * j }}u, c)];
-{% endfor %}
-{% for n in range(parts) %}
-                {
-{% for j in range(4) %}
-                    let k{{ j }} = part{{ n }}(w{{ j }});
-{% endfor %}
-{% for i in range(rows) %}
-                    let x{{ i }} = q[(ty + {{ i }}u * DOWN) * FOURS + c * {{ parts }}u + {{ n }}u];
-                    s{{ i }} += vec4<f32>(dot(x{{ i }}, k0), dot(x{{ i }}, k1), dot(x{{ i }}, k2), dot(x{{ i }}, k3));
-{% endfor %}
-                }
-{% endfor %}
+{% if unrolled %}
+{% for c in range(8) %}
+            {
+{{ scores(c ~ "u") }}
             }
+{% endfor %}
+{% else %}
+            for (var c = 0u; c < 8u; c++) {
+{{ scores("c") }}
+            }
+{% endif %}
         }
         let keys = vec4<u32>(tile + tx) + vec4<u32>(0u, 8u, 16u, 24u);
         var best = vec4<f32>(LOWEST);
@@ -239,22 +273,17 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 {{ fetch_q("0u") }}
                 }
             }
-            for (var x = 0u; x < 8u; x++) {
-{% for i in range(rows) %}
-                let w{{ i }} = p[(ty + {{ i }}u * DOWN) * 8u + x];
-{% endfor %}
-{% for j in range(4) %}
-                {
-                    let word = kv[at(x + {{ 8 * j }}u, tx)];
-{% for n in range(parts) %}
-                    let v{{ n }} = part{{ n }}(word);
-{% for i in range(rows) %}
-                    o{{ i }}_{{ s }}_{{ n }} += w{{ i }}[{{ j }}] * v{{ n }};
-{% endfor %}
-{% endfor %}
-                }
-{% endfor %}
+{% if unrolled %}
+{% for x in range(8) %}
+            {
+{{ outputs(s, x ~ "u") }}
             }
+{% endfor %}
+{% else %}
+            for (var x = 0u; x < 8u; x++) {
+{{ outputs(s, "x") }}
+            }
+{% endif %}
         }
 {% endfor %}
     }

@@ -2,7 +2,8 @@
 
     python3 bench/peers/gguf_shapes.py qwen3.5-2b OUT.gguf
 
-The shape is a name in src/bench/configs or the path of a config.json. Names, shapes and metadata are those of llama.cpp's converter, types those of
+The shape is a name in src/bench/configs or the path of a config.json. lfm2.5-350m is the text model of LFM2.5-VL-450M: `--mmproj MMPROJ.gguf` writes what reads
+its pictures, in Q8_0. Names, shapes and metadata are those of llama.cpp's converter, types those of
 its quantizer for q4_0: heads and tied embeddings are Q6_K; norms, small convolutions and routers F32. Predictors of a second token are left out.
 Needs numpy only.
 """
@@ -242,6 +243,55 @@ def granitehybrid(arch: str, c: dict) -> tuple[dict, list[tuple]]:
     return pairs, tensors
 
 
+# The tokens around a picture's rows, and for them.
+PICTURES = ("<|image_start|>", "<image>", "<|image_end|>")
+
+
+def siglip(d: int) -> tuple[dict, list[tuple]]:
+    """The vision tower of LFM2.5-VL-450M, SigLIP 2 of 86 million parameters, and its projector to rows of `d`."""
+    width, f, layers, heads, patch, places, hidden = 768, 3072, 12, 12, 16, 256, 2048
+    vision = "clip.vision"
+    pairs = {
+        "clip.has_vision_encoder": True,
+        "clip.projector_type": "lfm2",
+        "clip.use_gelu": True,
+        f"{vision}.projection_dim": d,
+        f"{vision}.image_size": 256,
+        f"{vision}.patch_size": patch,
+        f"{vision}.embedding_length": width,
+        f"{vision}.feed_forward_length": f,
+        f"{vision}.block_count": layers,
+        f"{vision}.attention.head_count": heads,
+        f"{vision}.attention.layer_norm_epsilon": 1e-6,
+        f"{vision}.image_mean": [0.5] * 3,
+        f"{vision}.image_std": [0.5] * 3,
+        f"{vision}.projector.scale_factor": 2,
+    }
+
+    def product(name: str, n: int, k: int) -> list[tuple]:
+        return [(f"{name}.weight", (n, k), "q8_0", None), (f"{name}.bias", (n,), "f32", 0.0)]
+
+    def norm(name: str, n: int) -> list[tuple]:
+        return [ones(f"{name}.weight", n), (f"{name}.bias", (n,), "f32", 0.0)]
+
+    tensors = [
+        ("v.patch_embd.weight", (width, 3, patch, patch), "f16", None),
+        ("v.patch_embd.bias", (width,), "f32", 0.0),
+        ("v.position_embd.weight", (places, width), "f32", None),
+        *norm("v.post_ln", width),
+        *norm("mm.input_norm", 4 * width),
+        *product("mm.1", hidden, 4 * width),
+        *product("mm.2", d, hidden),
+    ]
+    for i in range(layers):
+        at = f"v.blk.{i}."
+        tensors += [*norm(f"{at}ln1", width), *norm(f"{at}ln2", width)]
+        for part in ("attn_q", "attn_k", "attn_v", "attn_out"):
+            tensors += product(f"{at}{part}", width, width)
+        tensors += [*product(f"{at}ffn_up", f, width), *product(f"{at}ffn_down", width, f)]
+    return pairs, tensors
+
+
 FAMILIES = {
     "LlamaForCausalLM": ("llama", llama),
     "SmolLM3ForCausalLM": ("smollm3", llama),
@@ -256,6 +306,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("shape", help="a name in src/bench/configs or the path of a config.json")
     parser.add_argument("out", type=Path)
+    parser.add_argument("--mmproj", type=Path, help="of lfm2.5-350m: where to write what reads pictures for it")
     options = parser.parse_args()
     path = Path(options.shape) if options.shape.endswith(".json") else CONFIGS / f"{options.shape}.json"
     config = json.loads(path.read_text())
@@ -266,9 +317,16 @@ def main() -> None:
     config = config.get("text_config", config)
     pairs, tensors = shape_of(arch, config)
     general = {"general.architecture": arch, "general.type": "model", "general.name": f"random {path.stem} q4_0"}
-    # 2: mostly Q4_0.
+    # 2: mostly Q4_0, 7: mostly Q8_0.
     quantized = {"general.file_type": 2, "general.quantization_version": 2}
-    write(options.out, {**general, **pairs, **quantized, **tokenizer(config["vocab_size"])}, tensors)
+    control = PICTURES if options.mmproj else ()
+    write(options.out, {**general, **pairs, **quantized, **tokenizer(config["vocab_size"], control)}, tensors)
+    if options.mmproj:
+        if path.stem != "lfm2.5-350m":
+            parser.error(f"--mmproj is of lfm2.5-350m, not of {path.stem}")
+        pairs, tensors = siglip(config["hidden_size"])
+        general = {"general.architecture": "clip", "general.type": "mmproj", "general.name": "random LFM2.5-VL-450M q8_0"}
+        write(options.mmproj, {**general, **pairs, **quantized, "general.file_type": 7}, tensors)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ const HELP = `node bench/peers/run.mjs OPTIONS     first: npm install --prefix b
   --device gpu|cpu (gpu)  what computes; cpu by --peer wllama or millrace
   --threads 1|all (1)     the CPU's: as many as this machine has processors, in a page that may share memory
   --prompt N (1024)   words of the prompt     --gen N (128)     --runs N (5)     --headed
+  --picture SIDE   in place of a text: milliseconds until the first token about a picture of SIDE x SIDE pixels, a JPEG; the model's mmproj file lies
+                   beside it; --peer wllama or millrace
 `;
 
 const OPTIONS = {
@@ -24,6 +26,7 @@ const OPTIONS = {
   prompt: { type: 'string', default: '1024' },
   gen: { type: 'string', default: '128' },
   runs: { type: 'string', default: '5' },
+  picture: { type: 'string' },
   headed: { type: 'boolean' },
   help: { type: 'boolean' },
 };
@@ -36,7 +39,9 @@ main(async () => {
   if (!['gpu', ...(given.peer === 'transformers' ? [] : ['cpu'])].includes(given.device))
     throw new Failure(`--device is "${given.device}"; use gpu, or cpu with --peer wllama or millrace`);
   if (!['1', 'all'].includes(given.threads)) throw new Failure(`--threads is "${given.threads}"; use 1 or all`);
-  for (const name of ['prompt', 'gen', 'runs'])
+  if (given.picture !== undefined && given.peer === 'transformers')
+    throw new Failure('--picture: use it with --peer wllama or millrace');
+  for (const name of ['prompt', 'gen', 'runs', ...(given.picture === undefined ? [] : ['picture'])])
     if (!/^[1-9]\d{0,5}$/.test(given[name]))
       throw new Failure(`--${name} is "${given[name]}"; it must be a whole number from 1`);
   const modules = join(root, 'bench', 'peers', 'node_modules');
@@ -62,8 +67,15 @@ main(async () => {
       ).join(' '),
       gen: Number(given.gen),
       runs: Number(given.runs),
+      picture: given.picture === undefined ? null : Number(given.picture),
     };
     const runs = await page.evaluate(runInPage, job);
+    if (job.picture !== null) {
+      const times = runs.map((run) => run.ms).sort((a, b) => a - b);
+      const { prompt: _, gen: __, ...rest } = job;
+      process.stdout.write(`${JSON.stringify({ ...rest, picture_ms: times[times.length >> 1], runs })}\n`);
+      return;
+    }
     for (const run of runs) run.decode_tok_s = (1000 * (run.tokens - 1)) / run.decode_ms;
     const speeds = runs.map((run) => run.decode_tok_s).sort((a, b) => a - b);
     process.stdout.write(
@@ -83,13 +95,26 @@ function said(work) {
   }
 }
 
-/** In the page: per run, tokens and the time from the first to the last of them. One run before them does not count. */
-async function runInPage({ peer, model, dtype, device, threads, prompt, gen, runs }) {
+/**
+ * In the page: per run, tokens and the time from the first to the last of them; or, with pictures, the prompt's tokens and the time to the first one of the
+ * answer. One run before them does not count.
+ */
+async function runInPage({ peer, model, dtype, device, threads, prompt, gen, runs, picture }) {
   const at = new URL(model, location.href);
+  const projector = new URLSearchParams(at.hash.slice(1)).get('mmproj');
   const engines = {
     async millrace() {
       const { Engine } = await import('/pkg/index.js');
       const engine = await Engine.load({ model: at.href, device, cache: false });
+      if (picture)
+        return async (image) => {
+          const content = [
+            { type: 'text', text: 'What?' },
+            { type: 'image', image },
+          ];
+          const options = { maxTokens: 1, temperature: 0, ignoreEos: true };
+          return (await engine.generate([{ role: 'user', content }], options)).prompt_tokens;
+        };
       return async (arrived) => {
         const generation = engine.generate(prompt, { maxTokens: gen, temperature: 0, ignoreEos: true });
         for await (const _ of generation) arrived();
@@ -103,7 +128,18 @@ async function runInPage({ peer, model, dtype, device, threads, prompt, gen, run
         device === 'cpu'
           ? { n_gpu_layers: 0, n_threads: threads === '1' ? 1 : navigator.hardwareConcurrency }
           : { n_gpu_layers: 999 };
-      await engine.loadModel([await (await fetch(at)).blob()], { n_ctx: 4096, ...choice });
+      const files = [at, ...(projector ? [new URL(projector, at)] : [])];
+      const blobs = await Promise.all(files.map(async (file) => (await fetch(file)).blob()));
+      await engine.loadModel(blobs, { n_ctx: 4096, ...choice });
+      if (picture)
+        return async (image) => {
+          const content = [
+            { type: 'text', text: 'What?' },
+            { type: 'image', data: await image.arrayBuffer() },
+          ];
+          const asked = { messages: [{ role: 'user', content }], max_tokens: 1, temperature: 0, cache_prompt: false };
+          return (await engine.createChatCompletion(asked)).usage.prompt_tokens;
+        };
       return async (arrived) => {
         let tokens = 0;
         await engine.createCompletion({
@@ -145,6 +181,15 @@ async function runInPage({ peer, model, dtype, device, threads, prompt, gen, run
   };
   const run = await engines[peer]();
   const all = [];
+  if (picture) {
+    for (let i = 0; i <= runs; i += 1) {
+      const image = await drawn(picture, i);
+      const began = performance.now();
+      const tokens = await run(image);
+      all.push({ tokens, ms: performance.now() - began });
+    }
+    return all.slice(1);
+  }
   for (let i = 0; i <= runs; i += 1) {
     let first = 0;
     let last = 0;
@@ -155,4 +200,19 @@ async function runInPage({ peer, model, dtype, device, threads, prompt, gen, run
     all.push({ tokens, decode_ms: last - first });
   }
   return all.slice(1);
+
+  /** A picture that no other run has. */
+  function drawn(side, seed) {
+    const canvas = new OffscreenCanvas(side, side);
+    const context = canvas.getContext('2d');
+    const colours = context.createLinearGradient(0, 0, side, side);
+    colours.addColorStop(0, `hsl(${(seed * 47) % 360} 80% 60%)`);
+    colours.addColorStop(1, `hsl(${(seed * 91 + 120) % 360} 70% 30%)`);
+    context.fillStyle = colours;
+    context.fillRect(0, 0, side, side);
+    context.fillStyle = 'white';
+    context.font = `${side >> 3}px sans-serif`;
+    context.fillText(`picture ${seed}`, side >> 4, side >> 1);
+    return canvas.convertToBlob({ type: 'image/jpeg', quality: 0.9 });
+  }
 }

@@ -29,7 +29,7 @@ async function load(): Promise<Calls> {
     loaded = await import('../openai.ts');
     return loaded;
   } catch (error) {
-    const message = `openai.js could not be loaded from beside ${import.meta.url}: serve all files of the package from one folder`;
+    const message = `openai.js could not be loaded from beside ${import.meta.url}: serve the whole package from one folder`;
     throw new MillraceError('INTERNAL', message, { cause: error });
   }
 }

@@ -16,6 +16,8 @@ pub enum Phase {
     Upload,
     /// Pipelines are compiled.
     Compile,
+    /// The prompt's pictures are encoded: those whose rows are not kept.
+    Pictures,
     /// The prompt's tokens are read: those that the cache does not hold.
     Prompt,
 }
@@ -47,9 +49,9 @@ pub enum Event {
 pub struct Progress {
     /// What is being done.
     pub phase: Phase,
-    /// Bytes done so far (pipelines in [`Phase::Compile`], tokens in [`Phase::Prompt`]).
+    /// Bytes done so far (pipelines in [`Phase::Compile`], patches in [`Phase::Pictures`], tokens in [`Phase::Prompt`]).
     pub loaded: u64,
-    /// Bytes in all (or pipelines, or tokens); 0 while not known. Of a folder: of the files whose length is known by
+    /// Bytes in all (or pipelines, patches, tokens); 0 while not known. Of a folder: of the files whose length is known by
     /// now.
     pub total: u64,
     /// The file that is being worked on.

@@ -27,10 +27,11 @@ impl Cover {
         parts
     }
 
-    /// What all kernels together have to have, of this variant: its types of weights and activations.
+    /// The part that one variant of any kernel stands for: a type of weights with a type of activations. Pairs have it of
+    /// each kernel.
     fn common(self, variant: &Variant) -> Option<Part> {
         let axis = |name| variant.axes.iter().find(|axis| axis.0 == name).copied();
-        (self == Self::Values).then(|| Some([axis("weight")?, axis("act")?])).flatten()
+        if self == Self::Pairs { None } else { Some([axis("weight")?, axis("act")?]) }
     }
 
     /// The chosen variants, in the order of `variants`. A kernel without axes has one variant, which is chosen.
@@ -90,7 +91,6 @@ mod tests {
                 variants.iter().filter_map(|v| cover.common(v)).collect()
             };
             assert_eq!(common(&chosen), common(&all));
-            println!("{cover:?}: {} of {}", chosen.len(), all.len());
             assert!(chosen.len() < all.len(), "{} of {}", chosen.len(), all.len());
             let kernels = |variants: &[&'static Variant]| variants.iter().map(|v| v.kernel).collect::<BTreeSet<_>>();
             assert_eq!(kernels(&chosen), kernels(&all));

@@ -99,3 +99,42 @@ pub fn pool(_: &'static Variant, random: &mut Random) -> Vec<Case> {
     };
     [(1, 32, 1, false), (3, 80, 5, false), (2, 1000, 3, true), (9, 384, 70, false), (4, 72, 9, true)].map(case).into()
 }
+
+pub fn pixels(_: &'static Variant, random: &mut Random) -> Vec<Case> {
+    // (columns and rows of patches, their side, frames, whether channel by channel, patches that the pass has, at what
+    // byte the first one begins)
+    [
+        (1_u32, 1_u32, 1_u32, 1_u32, true, 1_u32, 0_u32),
+        (3, 2, 14, 1, true, 6, 0),
+        (2, 3, 16, 2, true, 6, 2),
+        (5, 3, 7, 1, false, 13, 5),
+        (2, 2, 16, 1, false, 4, 0),
+    ]
+    .into_iter()
+    .map(|(wide, high, side, frames, by_channel, rows, begin)| {
+        let (row, k) = (wide * side * 3, 3 * side * side * frames);
+        let stride = k.next_multiple_of(32);
+        // Not in the order in which they lie.
+        let starts = (0..wide * high).map(|i| (i + 1) % (wide * high));
+        let starts = starts.map(|i| begin + i / wide * side * row + i % wide * side * 3);
+        Case {
+            name: format!(
+                "{wide} x {high} patches of {side} x {side}, {frames} frames, {}",
+                if by_channel { "by channel" } else { "by pixel" }
+            ),
+            overrides: [("SIDE", side), ("FRAMES", frames), ("BY_CHANNEL", u32::from(by_channel)), ("STRIDE", stride)]
+                .map(|(name, value)| (name, f64::from(value)))
+                .to_vec(),
+            grid: [wide * high, stride.div_ceil(256), 1],
+            buffers: vec![
+                ("state", State { rows, ..State::default() }.words()),
+                ("pixels", (0..(begin + high * side * row).div_ceil(4)).map(|_| random.u32()).collect()),
+                ("starts", [row].into_iter().chain(starts).collect()),
+                ("numbers", words(&random.f32s(3 * 256, 2.0))),
+                ("y", untouched((wide * high * stride + 5) as usize)),
+            ],
+            outputs: vec![("y", Compare::Exact)],
+        }
+    })
+    .collect()
+}

@@ -98,6 +98,7 @@ const CASES: &[(&str, Cases)] = &[
     ("lora_a", lora::a),
     ("lora_b", lora::b),
     ("pool", embed::pool),
+    ("pixels", embed::pixels),
     ("quantize", activate::quantize),
     ("activate", activate::activate),
     ("clamp", activate::clamp),

@@ -41,6 +41,6 @@ pub use session::{SelfTest, Session};
 pub use speculate::Speculate;
 #[cfg(feature = "lab")]
 pub use speculate::draft_with_gaps;
-pub use tiles::{Tile, TileSizes};
+pub use tiles::{Tile, TilePatches, TileSizes};
 pub use tune::{BUDGET_MS, Tuned};
 pub use turn::{Extras, Logprobs, MOST_TOGETHER, Outcome, Pace, Progress, STATE_COPIES, Stretch, Timings, Turn};

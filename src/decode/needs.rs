@@ -50,7 +50,7 @@ impl Needs {
         }
     }
 
-    /// Whether a stage of a decode step runs. What settles is no part of a step, but of a chunk.
+    /// Whether a stage of a decode step runs. What settles is no part of a step, but of a chunk; pixels are of towers.
     pub fn wants(self, stage: Stage) -> bool {
         match stage {
             Stage::Embed | Stage::Layer(_) | Stage::Tail(_) | Stage::Head | Stage::Choose => true,
@@ -58,7 +58,7 @@ impl Needs {
             Stage::Advance => !self.grammar && !self.drafts,
             Stage::Draft => self.drafts && !self.company,
             Stage::Accept => self.drafts,
-            Stage::Settle => false,
+            Stage::Pixels | Stage::Settle => false,
             Stage::Penalize => self.penalize,
             Stage::Logprobs | Stage::Record => self.logprobs,
             Stage::Largest | Stage::Threshold => self.temperature,

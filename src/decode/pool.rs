@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use bytemuck::{bytes_of, cast_slice};
+use futures_util::future::LocalBoxFuture;
 
 use super::session::{Session, context_full};
 use crate::base::{Cancel, now_ms};
@@ -70,7 +71,16 @@ struct Running {
 impl Session {
     /// Each text's embedding, `[D]`, or its score, `[1]`, or `[2]` for yes and no. `on_read` is called with the number
     /// of texts done.
-    pub async fn pool(
+    pub fn pool<'s>(
+        &'s mut self,
+        texts: &'s [Text],
+        cancel: &'s Cancel,
+        on_read: &'s mut dyn FnMut(usize),
+    ) -> LocalBoxFuture<'s, Result<Vec<Vec<f32>>>> {
+        Box::pin(self.pool_texts(texts, cancel, on_read))
+    }
+
+    async fn pool_texts(
         &mut self,
         texts: &[Text],
         cancel: &Cancel,

@@ -206,7 +206,12 @@ impl Session {
         }
         let mut encoder = self.gpu.encoder("prefill");
         self.record_steps(&mut encoder, self.steps(pass).iter().filter(|step| head || step.stage.reads_token()), count);
-        // A readback of four bytes tells sooner than the queue's own notice when the pass has run.
+        self.submit_with_fence(encoder, number)
+    }
+
+    /// Submits what reads a prompt, of which two may be in flight at one time, distinguished by `number`.
+    pub(super) fn submit_with_fence(&self, mut encoder: Encoder, number: usize) -> Result<Fence> {
+        // A readback of four bytes tells sooner than the queue's own notice when it has run.
         let at = number % self.fences.len();
         encoder.copy_buffer_to_buffer(self.buffer(Control::Prefill)?.raw(), 0, self.fences[at].raw(), 0, 4);
         let submission = self.gpu.submit(encoder);

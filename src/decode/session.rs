@@ -117,6 +117,8 @@ pub struct Session {
     pub(super) step_times: StepTimes,
     /// Of a tower: the position embeddings that the GPU has, and the [`Session::edition`] with their buffer.
     pub(super) placed: Option<(u32, Rc<[f32]>)>,
+    /// Of a tower: milliseconds of a patch, by the last tile.
+    pub(super) ms_a_patch: Option<f64>,
 }
 
 /// The result of a self-test.
@@ -182,6 +184,7 @@ impl Session {
             rows_pay: None,
             step_times: StepTimes::default(),
             placed: None,
+            ms_a_patch: None,
         };
         session.lay_out(sizes).await?;
         session.select.finish()?;
@@ -645,7 +648,7 @@ impl Session {
         self.write_at(self.id_of(control)?, 0, bytes)
     }
 
-    fn id_of(&self, name: impl Into<Name>) -> Result<BufferId> {
+    pub(super) fn id_of(&self, name: impl Into<Name>) -> Result<BufferId> {
         let name = name.into();
         self.program.layout.find(&name).ok_or_else(|| Error::internal(format!("no buffer {name}")))
     }

@@ -4,6 +4,7 @@
 //! runs, which changes no text.
 
 use bytemuck::{bytes_of, cast_slice};
+use futures_util::future::LocalBoxFuture;
 
 use super::chunk::ChunkPolicy;
 use super::in_flight::{Chunk, InFlight};
@@ -62,7 +63,11 @@ impl Session {
     ///
     /// # Errors
     /// Those of prompts and of compilation. What fails after a step was recorded is in the [`Stretch`].
-    pub async fn run(&mut self, turns: &mut [Turn<'_>], pace: Pace<'_>) -> Result<Stretch> {
+    pub fn run<'s>(&'s mut self, turns: &'s mut [Turn<'_>], pace: Pace<'s>) -> LocalBoxFuture<'s, Result<Stretch>> {
+        Box::pin(self.run_turns(turns, pace))
+    }
+
+    async fn run_turns(&mut self, turns: &mut [Turn<'_>], pace: Pace<'_>) -> Result<Stretch> {
         let started = now_ms();
         let pass = self.pass_of_steps(turns.len())?;
         let sequences: Vec<SequenceId> = turns.iter().map(|turn| turn.sequence).collect();

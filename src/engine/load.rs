@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use futures_util::future::LocalBoxFuture;
+
 use super::recover::{may_be_loss, open_again};
 use super::{LoadOptions, ModelInfo, SelfTestInfo};
 use crate::base::options::Options as _;
@@ -78,7 +80,18 @@ pub(crate) async fn open_device(options: &LoadOptions, cancel: &Cancel) -> Resul
 }
 
 /// Opens a checkpoint's model on a device, and uploads the weights. `tokens`: the tokenizer's number of ids.
-pub(crate) async fn open_session(
+pub(crate) fn open_session<'s>(
+    checkpoint: &'s Checkpoint,
+    options: &'s LoadOptions,
+    tokens: Option<usize>,
+    opened: Opened,
+    progress: &'s dyn Fn(Progress),
+    cancel: &'s Cancel,
+) -> LocalBoxFuture<'s, Result<(Session, SelfTestInfo, LoadTimes)>> {
+    Box::pin(session_on(checkpoint, options, tokens, opened, progress, cancel))
+}
+
+async fn session_on(
     checkpoint: &Checkpoint,
     options: &LoadOptions,
     tokens: Option<usize>,

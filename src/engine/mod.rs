@@ -43,7 +43,7 @@ pub use request::{EmbedOptions, LoadOptions, Overflow, Prompt, Request, RerankOp
 pub use result::{AdapterInfo, Delta, Event, FinishReason, Generation, GenerationCounters, Scored, TokenLogprobs};
 pub use stops::StopScanner;
 pub use texts::Texts;
-pub use vision::{Patches, VisionEncoder};
+pub use vision::{PatchValues, Patches, VisionEncoder};
 
 use std::rc::Rc;
 

@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use millrace_picture::{Crop, Cut, Element, PatchOrder, Picture, patches};
+use futures_util::future::LocalBoxFuture;
+use millrace_picture::{Crop, Cut, Picture};
 use sha2::{Digest, Sha256};
 
-use super::vision::{self, Patches, VisionEncoder};
+use super::vision::{self, PatchValues, Patches, VisionEncoder};
 use super::{Engine, LoadOptions};
 use crate::base::{Cancel, Progress, hex};
 use crate::error::{Error, ErrorKind, Result};
@@ -158,15 +159,6 @@ impl Sight {
         self.vision.words.printed
     }
 
-    /// The patches of a crop, in the tower's order.
-    fn patches(&self, crop: &Crop, pixels: &Picture) -> Result<Patches> {
-        let (family, Crop { wide, high, .. }) = (&self.vision.pictures, *crop);
-        let element = if self.vision.by_channel { Element::ChannelRowColumn } else { Element::RowColumnChannel };
-        let values = patches(pixels, family.patch_size(), PatchOrder::Raster, element, family.normalize())
-            .map_err(|e| wrong(&e))?;
-        Ok(Patches { wide, high, values })
-    }
-
     /// Pictures with their cuts, and the rows of each crop, without values yet.
     pub fn show(&self, pictures: &[Rc<Picture>]) -> Result<Vec<Shown>> {
         let each = pictures.iter().enumerate().map(|(i, picture)| {
@@ -277,7 +269,8 @@ impl Eyes {
             let pictures =
                 shown.cut.crops_of(&shown.picture, sight.vision.pictures.resampler()).map_err(|e| wrong(&e))?;
             for crop in unseen {
-                tiles.push(sight.patches(&shown.cut.crops[crop], &pictures[crop])?);
+                let Crop { wide, high, .. } = shown.cut.crops[crop];
+                tiles.push(Patches { wide, high, values: PatchValues::Pixels(pictures[crop].clone()) });
                 wanted.push(&shown.rows[crop]);
             }
         }
@@ -290,13 +283,13 @@ impl Eyes {
                 );
             }
             let encoder = self.encoder.as_mut().ok_or_else(|| Error::internal("no encoder"))?;
-            let encoded = encoder.encode(&tiles, cancel).await;
+            let encoded = encoder.encode(&tiles, progress, cancel).await;
             if encoded.as_ref().is_err_and(|e| e.kind() == ErrorKind::OutOfMemory) {
                 // Read anew it would be short of memory once more.
                 self.encoder = None;
             }
             for (rows, values) in wanted.iter().zip(encoded?) {
-                rows.fill(values.into())?;
+                rows.fill(values)?;
             }
         }
         for rows in missing.iter().flat_map(|(shown, crops)| crops.iter().map(|crop| &shown.rows[*crop])) {
@@ -323,7 +316,19 @@ impl Engine {
     }
 
     /// Fills in the values of those rows of a prompt that the sequence does not hold.
-    pub(super) async fn look(
+    pub(super) fn look<'s>(
+        &'s mut self,
+        sequence: SequenceId,
+        prompt: &'s Input,
+        shown: &'s [Shown],
+        afresh: bool,
+        cancel: &'s Cancel,
+        progress: &'s dyn Fn(Progress),
+    ) -> LocalBoxFuture<'s, Result<()>> {
+        Box::pin(self.look_at(sequence, prompt, shown, afresh, cancel, progress))
+    }
+
+    async fn look_at(
         &mut self,
         sequence: SequenceId,
         prompt: &Input,

@@ -4,6 +4,8 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
+use futures_util::future::LocalBoxFuture;
+
 use super::load::{compile, gpu_options, upload};
 use super::{Engine, Info, LoadOptions};
 use crate::base::{Cancel, Progress, now_ms, sleep};
@@ -188,7 +190,17 @@ impl Engine {
 
     /// Recovers if `error` comes from the loss of the device, or from a lack of memory while there is a vision encoder,
     /// which is dropped then, so that the caller can repeat its work. Returns any other error.
-    pub(super) async fn survive(
+    pub(super) fn survive<'s>(
+        &'s mut self,
+        error: Error,
+        losses: &'s mut Losses,
+        progress: &'s dyn Fn(Progress),
+        cancel: &'s Cancel,
+    ) -> LocalBoxFuture<'s, Result<()>> {
+        Box::pin(self.survive_it(error, losses, progress, cancel))
+    }
+
+    async fn survive_it(
         &mut self,
         error: Error,
         losses: &mut Losses,

@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use millrace_picture::{PatchOrder, patch_order, resize_table};
+use millrace_picture::{PatchOrder, Picture, patch_order, resize_table};
 
 use super::LoadOptions;
 use super::load::{open_device, selector};
 use crate::base::options::Options as _;
 use crate::base::{Cancel, Phase, Progress};
-use crate::decode::{PrefillRow, Session, Tile, TileSizes};
+use crate::decode::{PrefillRow, Session, Tile, TilePatches, TileSizes};
 use crate::error::{Error, Result};
 use crate::format::Checkpoint;
 use crate::gpu::Gpu;
@@ -27,8 +27,16 @@ pub struct Patches {
     /// Columns and rows of the grid of patches.
     pub wide: u32,
     pub high: u32,
+    pub values: PatchValues,
+}
+
+/// What patches are made of.
+#[derive(Debug, Clone)]
+pub enum PatchValues {
+    /// A picture of `wide patch` x `high patch` pixels.
+    Pixels(Rc<Picture>),
     /// f32 `[high wide, 3 patch^2]`, each as the tower's file has its weights ([`VisionConfig::by_channel`]).
-    pub values: Vec<f32>,
+    Numbers(Vec<f32>),
 }
 
 /// Patches that the first buffers have room for: those of 512 x 512 pixels.
@@ -131,9 +139,14 @@ impl VisionEncoder {
     /// Encodes tiles into rows of a prompt, for each tile f32 `[high wide / merge^2, row]` ([`VisionConfig::row`]).
     ///
     /// # Errors
-    /// `BAD_OPTION` for patches that are no whole rows, `ABORTED` between two tiles.
-    pub async fn encode(&mut self, tiles: &[Patches], cancel: &Cancel) -> Result<Vec<Vec<f32>>> {
-        let tiles: Vec<Tile> = tiles.iter().map(|patches| self.tile(patches)).collect::<Result<_>>()?;
+    /// `BAD_OPTION` for patches that are no whole rows, `ABORTED` between two parts of a tile's pass.
+    pub async fn encode(
+        &mut self,
+        tiles: &[Patches],
+        progress: &dyn Fn(Progress),
+        cancel: &Cancel,
+    ) -> Result<Vec<Rc<[f32]>>> {
+        let tiles: Vec<Tile<'_>> = tiles.iter().map(|patches| self.tile(patches)).collect::<Result<_>>()?;
         let vision = &self.vision;
         let merge = vision.merge;
         let sizes = TileSizes {
@@ -143,17 +156,19 @@ impl VisionEncoder {
             row: vision.width,
             deepstack: vision.deepstack.len(),
         };
-        self.session.see(&tiles, sizes, cancel).await
+        let total: usize = tiles.iter().map(|tile| tile.order.len()).sum();
+        let mut on_read = |read: usize| progress(Progress::new(Phase::Pictures, read as u64, total as u64));
+        self.session.see(&tiles, sizes, &mut on_read, cancel).await
     }
 
     /// Reads a tile, and measures every kernel of its pass.
     pub async fn profile(&mut self, tile: &Patches) -> Result<Vec<PrefillRow>> {
-        self.encode(std::slice::from_ref(tile), &Cancel::new()).await?;
+        self.encode(std::slice::from_ref(tile), &|_| {}, &Cancel::new()).await?;
         let rows = tile.wide * tile.high;
         self.session.profile_prefill(rows, rows).await
     }
 
-    fn tile(&mut self, patches: &Patches) -> Result<Tile> {
+    fn tile<'a>(&mut self, patches: &'a Patches) -> Result<Tile<'a>> {
         let merge = self.vision.merge;
         let (wide, high) = (patches.wide as usize, patches.high as usize);
         if wide == 0 || high == 0 || !wide.is_multiple_of(merge) || !high.is_multiple_of(merge) {
@@ -164,47 +179,60 @@ impl VisionEncoder {
         let positions = self.positions(wide, high, &order)?;
         let place = |at: usize| [(at / wide) as u32, (at % wide) as u32];
         let n = order.len();
-        let values = self.framed(patches, &order)?;
-        Ok(match self.vision.joining {
-            Joining::Wide | Joining::Interleaved => Tile {
-                patches: values,
-                positions,
-                order: order.into_iter().map(|at| at as u32).collect(),
-                places: (0..n).map(place).collect(),
-            },
-            Joining::Mean => Tile {
-                patches: values,
-                positions,
-                order: (0..n as u32).collect(),
-                places: order.into_iter().map(place).collect(),
-            },
+        let raster = (0..n).collect();
+        // Where rows of the prompt are means their patches are adjacent from the first layer on: attention depends on
+        // positions, not on the order of rows.
+        let (rows, joined): (Vec<usize>, Vec<usize>) = match self.vision.joining {
+            Joining::Wide | Joining::Interleaved => (raster, order),
+            Joining::Mean => (order, raster),
+        };
+        let values = match &patches.values {
+            PatchValues::Pixels(picture) => self.pixels(picture, [wide, high], &rows)?,
+            PatchValues::Numbers(values) => TilePatches::Numbers(self.framed(values, [wide, high], &rows)?),
+        };
+        Ok(Tile {
+            patches: values,
+            positions,
+            order: joined.into_iter().map(|at| at as u32).collect(),
+            places: rows.into_iter().map(place).collect(),
         })
     }
 
-    /// The numbers of patches as the tower reads them: row by row or, where rows of the prompt are means, in the order
-    /// of merging: attention depends on positions, not on the order of rows, so patches that are merged into one row can
-    /// be adjacent from the first layer on.
-    fn framed(&self, Patches { wide, high, values }: &Patches, order: &[usize]) -> Result<Vec<f32>> {
+    /// A picture's pixels as the tower's patches, in the order of `rows`.
+    fn pixels<'a>(&self, picture: &'a Picture, [wide, high]: [usize; 2], rows: &[usize]) -> Result<TilePatches<'a>> {
+        let side = self.vision.patch;
+        let (width, height) = (picture.width() as usize, picture.height() as usize);
+        if [width, height] != [wide * side, high * side] {
+            return Err(Error::bad_option(format!(
+                "{width} x {height} pixels for {wide} x {high} patches of {side} x {side}"
+            )));
+        }
+        let start = |at: &usize| ((at / wide * side * width + at % wide * side) * 3) as u32;
+        Ok(TilePatches::Pixels {
+            bytes: picture.pixels(),
+            starts: [width as u32 * 3].into_iter().chain(rows.iter().map(start)).collect(),
+            numbers: Box::new(self.vision.pictures.normalize().numbers()),
+        })
+    }
+
+    /// The numbers of patches as the tower reads them, in the order of `rows`.
+    fn framed(&self, values: &[f32], [wide, high]: [usize; 2], rows: &[usize]) -> Result<Vec<f32>> {
         let (pixels, frames) = (self.vision.pixels(), self.vision.frames);
         let each = pixels / frames;
-        if values.len() != order.len() * each {
+        if values.len() != rows.len() * each {
             return Err(Error::bad_option(format!("{} numbers for {wide} x {high} patches of {each}", values.len())));
         }
-        let mut out = Vec::with_capacity(order.len() * pixels);
+        let mut out = Vec::with_capacity(rows.len() * pixels);
         // A still picture is a video of equal frames.
-        let mut push = |patch: &[f32]| {
-            for channel in patch.chunks_exact(self.vision.patch.pow(2)) {
+        for at in rows {
+            for channel in values[at * each..][..each].chunks_exact(self.vision.patch.pow(2)) {
                 (0..frames).for_each(|_| out.extend_from_slice(channel));
             }
-        };
-        match self.vision.joining {
-            Joining::Wide | Joining::Interleaved => push(values),
-            Joining::Mean => order.iter().for_each(|at| push(&values[at * each..][..each])),
         }
         Ok(out)
     }
 
-    /// The position embedding of each patch of a grid, in the order of [`VisionEncoder::framed`]; nothing where there
+    /// The position embedding of each patch of a grid, in the order in which the tower reads them; nothing where there
     /// are none.
     fn positions(&mut self, wide: usize, high: usize, order: &[usize]) -> Result<Rc<[f32]>> {
         if let Some((_, fitted)) = self.fitted.as_ref().filter(|(grid, _)| *grid == [wide, high]) {

@@ -29,6 +29,7 @@ mod tensor;
 
 use std::rc::Rc;
 
+use futures_util::future::LocalBoxFuture;
 use indexmap::IndexMap;
 use sha2::{Digest, Sha256};
 
@@ -77,7 +78,11 @@ impl Checkpoint {
     ///
     /// `BAD_MODEL` where a file breaks its format or is neither, `UNSUPPORTED_MODEL` where it is well-formed but of a
     /// kind that this version does not read, `NOT_FOUND` where a folder lacks a file.
-    pub async fn open(files: &Files) -> Result<Self> {
+    pub fn open(files: &Files) -> LocalBoxFuture<'_, Result<Self>> {
+        Box::pin(Self::detected(files))
+    }
+
+    async fn detected(files: &Files) -> Result<Self> {
         match detect::detect(files).await? {
             detect::Kind::Gguf(parts) => {
                 let (metadata, tensors) = gguf::read(&parts).await?;

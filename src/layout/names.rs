@@ -36,6 +36,11 @@ pub enum Control {
     EmbeddedAt,
     /// Position of each row of a pass on the axes of time, rows and columns, and 0: u32 `[T, 4]`.
     Axes,
+    /// Pixels of a tile of a picture, bytes `[height, width, 3]`; bytes between two rows of them and the byte at which
+    /// each patch begins, u32 `[1 + T]`; and what becomes of each byte of each channel, f32 `[3, 256]`.
+    Pixels,
+    PatchStarts,
+    PixelNumbers,
     /// Patches of a picture, f32 `[T, stride(P)]`; a row of positions for each, f32 `[T, stride(D)]`; and the order of
     /// rows before they are joined.
     Patches,

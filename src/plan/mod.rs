@@ -39,6 +39,7 @@ pub use print::{PlanRow, rows};
 pub use sampling::{Asked, GrammarRoom};
 pub use select::{Choice, Chosen, Lane, Selector};
 pub use stage::{FEW, Pass, Plans, SHORT, Stage};
+pub use vision::PatchShape;
 
 use serde::Serialize;
 

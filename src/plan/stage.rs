@@ -79,6 +79,8 @@ impl Pass {
 /// What a step is part of, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
+    /// The numbers of a picture's patches, where the host gives its pixels.
+    Pixels,
     /// The drafts that a step of several rows reads.
     Draft,
     /// The embeddings of the pass's tokens.

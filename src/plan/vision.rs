@@ -1,21 +1,39 @@
 //! Passes over a picture's patches: from numbers that the host gives to rows that stand in a prompt in place of tokens.
 
-use super::builder::{Builder, Operand, Stream, copies};
+use super::builder::{Builder, Stream, copies};
 use super::{Activation, Extent, Grid, Mlp, Norm, Overrides, Stage, Value};
 use crate::error::{Error, Result};
 use crate::kernels::State;
-use crate::layout::{BufferId, Control, Form, Scratch, stride};
+use crate::layout::{Control, Scratch, stride};
 use crate::weights::Matrix;
 
+/// How a patch's pixels become its numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct PatchShape {
+    /// Pixels of a side.
+    pub side: usize,
+    /// How often each channel is there.
+    pub frames: usize,
+    /// Whether numbers come channel by channel, and not pixel by pixel.
+    pub by_channel: bool,
+}
+
+impl PatchShape {
+    /// Numbers of a patch.
+    pub fn numbers(self) -> usize {
+        3 * self.side * self.side * self.frames
+    }
+}
+
 impl Builder<'_> {
-    /// The residual stream begins: the sum of what `matrices`, `[D, P]`, make of the patches that the host gives, f32
-    /// `[T, stride(P)]`, and, with `placed`, the row of positions that it gives for each. Where rotations have axes, it
-    /// says where each patch is.
-    pub fn patches(&mut self, matrices: &[Matrix], placed: bool) -> Result<()> {
+    /// The residual stream begins: the sum of what `matrices`, `[D, P]`, make of the patches that the host gives, and,
+    /// with `placed`, the row of positions that it gives for each. Where rotations have axes, it says where each patch
+    /// is.
+    pub fn patches(&mut self, shape: PatchShape, matrices: &[Matrix], placed: bool) -> Result<()> {
         let (matrix, further) = matrices.split_first().ok_or_else(|| Error::internal("patches without a product"))?;
         let d = matrix.n;
         self.axes = true;
-        let input = self.given_patches(matrix.k, Scratch::Input(Form::F32))?;
+        let input = self.given_patches(shape)?;
         let x = self.given("patches.input", input, matrix)?;
         let h = self.scratch(Scratch::Residual, stride(d));
         let made = self.linear_to(matrix, x, h, stride(d))?;
@@ -33,9 +51,14 @@ impl Builder<'_> {
 
     /// As [`Builder::patches`] with one matrix, and norms: `before` of the patches, `after` of the product, `last` of
     /// the sum with positions.
-    pub fn normed_patches(&mut self, matrix: &Matrix, [before, after, last]: [&Norm; 3]) -> Result<()> {
+    pub fn normed_patches(
+        &mut self,
+        shape: PatchShape,
+        matrix: &Matrix,
+        [before, after, last]: [&Norm; 3],
+    ) -> Result<()> {
         let d = matrix.n;
-        let input = self.given_patches(matrix.k, Scratch::GateUp)?;
+        let input = self.given_patches(shape)?;
         self.streamed(input.buffer, matrix.k);
         let x = self.norm(before, matrix, false)?;
         let h = self.scratch(Scratch::Residual, stride(d));
@@ -47,30 +70,45 @@ impl Builder<'_> {
         self.renorm(last)
     }
 
-    /// The patches that the host gives, of `k` numbers.
-    fn given_patches(&mut self, k: usize, to: Scratch) -> Result<Value> {
-        let patches = self.layout.reserve(Control::Patches, u64::from(self.sizes.rows) * stride(k) as u64 * 4);
-        let input = self.scratch(to, stride(k));
-        self.of_host("patches", patches, k, input.into(), 0.0)?;
-        Ok(self.made(input))
+    /// The patches that the host gives: as their numbers, f32 `[T, stride(P)]`, or as pixels, of which a stage of its
+    /// own makes these.
+    fn given_patches(&mut self, shape: PatchShape) -> Result<Value> {
+        let (rows, row) = (u64::from(self.sizes.rows), stride(shape.numbers()));
+        let PatchShape { side, frames, by_channel } = shape;
+        let pixels = self.layout.reserve(Control::Pixels, (rows * 3 * (side * side) as u64).next_multiple_of(4));
+        let starts = self.layout.reserve(Control::PatchStarts, (1 + rows) * 4);
+        let numbers = self.layout.reserve(Control::PixelNumbers, 3 * 256 * 4);
+        let patches = self.layout.reserve(Control::Patches, rows * row as u64 * 4);
+        let chosen = self.select.choose("pixels", &[])?;
+        let overrides = vec![
+            ("SIDE", side as f64),
+            ("FRAMES", frames as f64),
+            ("BY_CHANNEL", f64::from(u8::from(by_channel))),
+            ("STRIDE", row as f64),
+        ];
+        let operands = vec![
+            ("pixels", pixels.into()),
+            ("starts", starts.into()),
+            ("numbers", numbers.into()),
+            ("y", patches.into()),
+        ];
+        let grid = Grid::of(self.per_row(1), Extent::Fixed((row as u32).div_ceil(chosen.variant.workgroup[0])));
+        self.within(Stage::Pixels, |b| {
+            b.push("pixels", chosen, overrides, operands, grid, 0);
+            Ok(b.made(patches))
+        })
     }
 
     /// Adds the row of positions that the host gives for each patch: what comes out is the residual stream.
     fn add_patch_positions(&mut self, made: Value, d: usize) -> Result<()> {
         let positions = self.layout.reserve(Control::PatchPositions, u64::from(self.sizes.rows) * stride(d) as u64 * 4);
-        self.of_host("positions", positions, d, made.into(), 1.0)?;
-        self.streamed(made.buffer, d);
-        Ok(())
-    }
-
-    /// Copies rows that the host gives, or adds them: as embeddings of positions, row t's token is its number in the
-    /// pass.
-    fn of_host(&mut self, name: &str, from: BufferId, width: usize, to: Operand, add: f64) -> Result<()> {
+        // As embeddings of positions: row t's token is its number in the pass.
         let chosen = self.select.choose("embed", &[("weight", "f32")])?;
-        let mut overrides = copies(width, self.sizes.rows, 0);
-        overrides.extend([("ADD", add), ("POSITIONS", 1.0)]);
-        let operands = vec![("wq", from.into()), ("tokens", self.zeros.into()), ("h", to)];
-        self.push(name, chosen, overrides, operands, Grid::of(self.per_row(1), Extent::Fixed(1)), 0);
+        let mut overrides = copies(d, self.sizes.rows, 0);
+        overrides.extend([("ADD", 1.0), ("POSITIONS", 1.0)]);
+        let operands = vec![("wq", positions.into()), ("tokens", self.zeros.into()), ("h", made.into())];
+        self.push("positions", chosen, overrides, operands, Grid::of(self.per_row(1), Extent::Fixed(1)), 0);
+        self.streamed(made.buffer, d);
         Ok(())
     }
 

@@ -147,8 +147,8 @@ pub(super) fn check(code: &Instructions<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The keys of an object of literals that the instruction at `at` makes; nothing where others are among its keys and
-/// values.
+/// The keys, last to first, of an object of literals that the instruction at `at` makes; nothing where others are among
+/// its keys and values: [`bound`] has those compared when they are known.
 fn literal_keys(code: &Instructions<'_>, at: u32, pairs: usize) -> Vec<Value> {
     let mut parts = Vec::new();
     for instruction in (0..at).rev().map_while(|before| code.get(before)) {

@@ -143,7 +143,7 @@ impl WasmEngine {
     ) -> Promise {
         let state = self.state.clone();
         promise(async move {
-            let request = options::request(&request)?;
+            let request = options::keyed(&request, options::request(&request)?).await;
             let abort = Abort::follow(signal);
             let on_event = move |event: Event<'_>| match event {
                 Event::Delta(delta) => tell(&on_delta, &delta_value(delta)),

@@ -3,10 +3,11 @@
 
 use std::rc::Rc;
 
-use js_sys::{Array, Function, Object, Uint8Array};
+use js_sys::{Array, Function, Object, Promise, Uint8Array};
 use millrace_picture::Picture;
 use serde_json::Value;
 use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
 use web_sys::Blob;
 
 use super::BlobSource;
@@ -247,7 +248,8 @@ const PIXELS: &str =
 /// The longest side of a picture that is shown with low detail, pixels.
 const LOW_DETAIL: u32 = 512;
 
-/// The pixels of a picture, RGBA; what is transparent is white. `key` tells it from others, where something hashed it.
+/// The pixels of a picture, RGBA; what is transparent is white. `key` tells it from others, where something hashed it:
+/// it may be a promise ([`keyed`]).
 fn picture(object: &JsValue) -> Option<Rc<Picture>> {
     let side = |key: &str| {
         js::get(object, key).as_f64().filter(|n| n.fract() == 0.0 && (1.0..=1e8).contains(n)).map(|n| n as u32)
@@ -265,6 +267,23 @@ fn picture(object: &JsValue) -> Option<Rc<Picture>> {
     };
     let picture = if js::get(object, "low").is_truthy() { picture.within(LOW_DETAIL).ok()? } else { picture };
     Some(Rc::new(picture))
+}
+
+/// A request with the keys of its pictures that are promises: what hashes pixels is at work while they are read.
+pub(super) async fn keyed(object: &JsValue, request: Request) -> Request {
+    let Ok(list) = js::get(object, "pictures").dyn_into::<Array>() else { return request };
+    let mut pictures = Vec::with_capacity(request.pictures.len());
+    for (shown, picture) in list.iter().zip(request.pictures) {
+        let key = match js::get(&shown, "key").dyn_into::<Promise>() {
+            Ok(hashing) => JsFuture::from(hashing).await.ok().and_then(|key| key.as_string()),
+            Err(_) => None,
+        };
+        pictures.push(match key {
+            Some(key) => Rc::new(Rc::unwrap_or_clone(picture).with_key(key)),
+            None => picture,
+        });
+    }
+    Request { pictures, ..request }
 }
 
 /// Reads a request of `generate`.

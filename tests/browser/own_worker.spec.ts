@@ -425,7 +425,7 @@ test('a package without its script for this says what to do', async ({ thread, s
   expect(error).toMatchObject({
     code: 'INTERNAL',
     ours: true,
-    message: expect.stringMatching(/host\.js could not be loaded.*serve all files/),
+    message: expect.stringMatching(/host\.js could not be loaded.*serve the whole package/),
     cause: { name: 'TypeError' },
   });
 });

@@ -161,6 +161,31 @@ test('conversations with pictures are those of transformers, whatever form the p
         await seen(parts(pixels({ width: 64, height: 64, seed: 3 }))),
         [await engine.imageTokens(64, 64), 0],
       ];
+      // An abort once a part of a picture is encoded: the picture is read whole when it is shown again. The native tests
+      // see to where it takes effect; here it may come later, but before the last token.
+      const ask = (one: typeof engine, options: Parameters<typeof engine.generate>[1]) =>
+        one.generate(
+          [{ role: 'user', content: [{ type: 'image', image: pixels({ width: 96, height: 96, seed: 7 }) }] }],
+          { ...greedy, ...options },
+        );
+      const looks: { loaded: number; total: number }[] = [];
+      const controller = new AbortController();
+      const again = await Engine.load({ model: files, lane: 'exact', device: 'cpu', cache: false });
+      const aborted = await ask(again, {
+        maxTokens: 400,
+        signal: controller.signal,
+        onProgress: ({ phase, loaded, total }) => {
+          if (phase !== 'pictures') return;
+          looks.push({ loaded, total });
+          controller.abort();
+        },
+      }).then(
+        () => 'nothing',
+        (error: unknown) => (error as Error).name,
+      );
+      const texts = await Promise.all([again, engine].map(async (one) => (await ask(one, { maxTokens: 8 })).text));
+      await again.dispose();
+      const left = { looks, aborted, texts };
       const without = await Engine.load({ model: '/models/box.gguf', device: 'cpu', cache: false });
       const text = await without
         .generate([{ role: 'user', content: [{ type: 'image', image: pixels({ width: 9, height: 9, seed: 1 }) }] }])
@@ -201,6 +226,7 @@ test('conversations with pictures are those of transformers, whatever form the p
         text,
         gguf,
         tool,
+        left,
       };
     },
     { chats, names: FILES },
@@ -239,6 +265,10 @@ test('conversations with pictures are those of transformers, whatever form the p
   expect(changed!.count).toBe(pictured!.count);
   expect(changed!.logprob).not.toBe(pictured!.logprob);
   expect(found.text).toMatch(/^UNSUPPORTED_MODEL: .*does not read pictures/);
+  const { looks, aborted, texts } = found.left;
+  expect(looks[0]!.loaded).toBeLessThan(looks[0]!.total);
+  expect(aborted).toBe('AbortError');
+  expect(texts[0]).toBe(texts[1]);
 });
 
 test('a picture is decoded once for all turns, whatever it comes as; the oldest make room', async ({ blank, site }) => {

@@ -110,13 +110,13 @@ test.describe('errors', () => {
     const noWasm = await blank.evaluate((model) => failure(Engine.load({ model })), TINY);
     expect(noWasm).toMatchObject({
       code: 'INTERNAL',
-      message: expect.stringMatching(/millrace_bg\.wasm could not be loaded.*serve all files of the package/),
+      message: expect.stringMatching(/millrace_bg\.wasm could not be loaded.*serve the whole package/),
     });
     site.routes.set('/pkg/worker.js', gone);
     const noWorker = await blank.evaluate((model) => failure(Engine.load({ model })), TINY);
     expect(noWorker).toMatchObject({
       code: 'INTERNAL',
-      message: expect.stringMatching(/Worker could not be loaded.*serve all files of the package/),
+      message: expect.stringMatching(/Worker could not be loaded.*serve the whole package/),
     });
   });
 });

@@ -96,7 +96,7 @@ fn exact_answers_are_the_reference_answers() {
 fn fast_answers_nearly_always_are() {
     let (compared, same) = answer(Lane::Fast, DeviceChoice::Gpu, 125);
     assert!(compared >= 3);
-    assert!(same + 1 >= compared, "{same} of {compared}");
+    assert!(same * 100 >= compared * 90, "{same} of {compared}");
 }
 
 #[test]

@@ -264,17 +264,12 @@ const FEW: [&str; 12] = [
     "smollm3-gguf",
 ];
 
-/// The fixtures that the GPU runs: of a model in both forms of files, which differ in loading alone, only one. The CPU
-/// runs both.
-fn on_gpu() -> Vec<&'static str> {
-    let other_form = |name: &str| name.strip_suffix("-hf").map(|model| format!("{model}-gguf"));
-    let twice = |name: &str| other_form(name).is_some_and(|other| FIXTURES.contains(&other.as_str()));
-    FIXTURES.into_iter().filter(|name| FEW.contains(name) || !twice(name)).collect()
-}
-
+/// Of a model in both forms of files, which differ in loading alone, the GPU runs one; the CPU runs both.
 #[test]
 fn exact_lane_agrees_with_transformers() {
-    let rest: Vec<_> = on_gpu().into_iter().filter(|name| !FEW.contains(name)).collect();
+    let other_form = |name: &str| name.strip_suffix("-hf").map(|model| format!("{model}-gguf"));
+    let twice = |name: &str| other_form(name).is_some_and(|other| FIXTURES.contains(&other.as_str()));
+    let rest: Vec<_> = FIXTURES.into_iter().filter(|name| !FEW.contains(name) && !twice(name)).collect();
     on_device(&LoadOptions { lane: Lane::Exact, ..LoadOptions::default() }, &rest, false);
 }
 

@@ -296,7 +296,6 @@ fn beyond_the_end(chunks: &[u32], stops: &[usize]) {
     }
 }
 
-/// Runs a request while the GPU refuses buffers.
 /// Wrong drafts leave nothing in a state, wherever the text ends: at its limit, or where the caller ends it while further
 /// steps with drafts are under way. What comes next shows it.
 #[test]
@@ -356,6 +355,7 @@ fn drafts(chunks: &[u32], ends: &[usize]) {
     assert!(right > 0 && drafted > right + 20, "{}: {right} of {drafted} drafts were right", MODEL.get());
 }
 
+/// Runs a request while the GPU refuses buffers.
 fn refused(engine: &mut Engine, refuse: Refuse, request: &Request) -> millrace::Result<Generation> {
     engine.device().refuse_buffers(Some(refuse));
     let result = block_on(engine.generate(request, &mut |_| {}, &Cancel::new()));
@@ -411,7 +411,7 @@ fn a_cache_that_cannot_grow_ends_one_answer_and_no_more() {
                 run(&mut engine, &ask(&prompt, 10));
                 let what = format!("{what}, after buffer {n} was refused, late: {late}");
                 let result = refused(&mut engine, Refuse { after: n, once: false, late }, &request);
-                n += if late { 4 } else { 2 };
+                n += 2;
                 let refused = match result {
                     Ok(result) => {
                         assert_fresh(&result, asked, &what);
@@ -432,7 +432,7 @@ fn a_cache_that_cannot_grow_ends_one_answer_and_no_more() {
                 let shifted = run(&mut engine, &Request { overflow: Overflow::Shift, ..ask(&prompt, 50) });
                 assert!(shifted.shifts > 0 && shifted.tokens.len() == 50, "{what}: {}", shifted.shifts);
             }
-            assert!(grew > usize::from(!late), "{grew} buffers of a cache that grows");
+            assert!(grew > 1, "{grew} buffers of a cache that grows");
         }
     }
     move_in_stages_of(None);

@@ -2,13 +2,14 @@
 //! prompt that has them in place of tokens. Both kinds of files; widths that are no powers of two, grids that are no
 //! squares, every bias and norm far from values that hide mistakes.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
-use millrace::base::Cancel;
-use millrace::engine::{Engine, LoadOptions, Patches, Prompt, Request, Spelled, VisionEncoder};
-use millrace::picture::Picture;
+use millrace::base::{Cancel, Phase, Progress};
+use millrace::engine::{Engine, LoadOptions, PatchValues, Patches, Prompt, Request, Spelled, VisionEncoder};
+use millrace::picture::{Element, PatchOrder, Picture, patches as numbers_of};
 use millrace::plan::Lane;
 use millrace::source::disk::open_path;
 use millrace::source::{Files, MemorySource};
@@ -99,7 +100,8 @@ fn patches(of: &Value, by_channel: bool) -> Patches {
         let j = if by_channel { (j % 256) * 3 + j / 256 } else { j };
         (((u64::from(i) * 7919 + j as u64 * 104_729 + seed * 15_485_863) % 2003) as f64 / 1001.5 - 1.0) as f32
     };
-    Patches { wide, high, values: (0..wide * high).flat_map(|i| (0..768).map(move |j| value(i, j))).collect() }
+    let values = (0..wide * high).flat_map(|i| (0..768).map(move |j| value(i, j))).collect();
+    Patches { wide, high, values: PatchValues::Numbers(values) }
 }
 
 fn numbers(of: &Value) -> Vec<f32> {
@@ -121,14 +123,15 @@ fn rows_of_pictures_are_those_of_transformers() {
     for name in FIXTURES {
         let fixture = Fixture::open(name);
         // The two forms differ only in loading: the folder's is computed on the CPU.
-        let _cpu = name.ends_with("-hf").then(on_cpu);
+        let folder = name.ends_with("-hf");
+        let _cpu = folder.then(on_cpu);
         let lanes = [(Lane::Exact, 3e-5), (Lane::Fast, 3e-2)];
-        for (lane, most) in lanes.into_iter().take(if name.ends_with("-hf") { 1 } else { 2 }) {
+        for (lane, most) in lanes.into_iter().take(if folder { 1 } else { 2 }) {
             let mut encoder = fixture.encoder(lane);
             let by_channel = encoder.config().by_channel;
             let tiles: Vec<Patches> = fixture.pictures().iter().map(|picture| patches(picture, by_channel)).collect();
             // Together, and each alone.
-            let together = block_on(encoder.encode(&tiles, &Cancel::new())).unwrap();
+            let together = block_on(encoder.encode(&tiles, &|_| {}, &Cancel::new())).unwrap();
             for ((picture, tile), rows) in fixture.pictures().iter().zip(&tiles).zip(&together) {
                 // Each row, and the rows that are added after the language model's first layers.
                 let parts =
@@ -141,9 +144,74 @@ fn rows_of_pictures_are_those_of_transformers() {
                     let found = apart(&of_part, part);
                     assert!(found < most, "{name}, {lane:?}, {}, part {i}: {found}", picture["name"]);
                 }
-                assert_eq!(&block_on(encoder.encode(std::slice::from_ref(tile), &Cancel::new())).unwrap()[0], rows);
+                assert_eq!(
+                    &block_on(encoder.encode(std::slice::from_ref(tile), &|_| {}, &Cancel::new())).unwrap()[0],
+                    rows
+                );
             }
         }
+    }
+}
+
+/// Pixels are encoded as the numbers that image processors make of them: in both orders of a patch's numbers, with two
+/// frames, of patches in the order of merging, and normed.
+#[test]
+fn pixels_are_encoded_as_their_numbers() {
+    for (name, cpu) in [
+        ("lfm2vl-hf", false),
+        ("qwen35vl-hf", false),
+        ("lfm2vl-gguf", true),
+        ("gemma4vl-hf", true),
+        ("gemma4uvl-gguf", true),
+        ("lightonocrvl-hf", true),
+    ] {
+        let _cpu = cpu.then(on_cpu);
+        let mut encoder = Fixture::open(name).encoder(Lane::Exact);
+        let config = encoder.config().clone();
+        let (side, merge) = (config.patch as u32, config.merge as u32);
+        let (wide, high) = (3 * merge, 2 * merge);
+        let bytes = (0..wide * high * side * side * 3).map(|i| (i * 7919 % 65_537) as u8).collect();
+        let pixels = Rc::new(Picture::new(bytes, wide * side, high * side).unwrap());
+        let element = if config.by_channel { Element::ChannelRowColumn } else { Element::RowColumnChannel };
+        let numbers = numbers_of(&pixels, side, PatchOrder::Raster, element, config.pictures.normalize()).unwrap();
+        let of = |values| Patches { wide, high, values };
+        let (numbers, pixels) = (of(PatchValues::Numbers(numbers)), of(PatchValues::Pixels(pixels)));
+        // Each behind the other.
+        let tiles = [pixels.clone(), numbers, pixels.clone()];
+        let [before, expected, behind] = &block_on(encoder.encode(&tiles, &|_| {}, &Cancel::new())).unwrap()[..] else {
+            panic!("{name}")
+        };
+        assert!(before == expected && behind == expected, "{name}: {} apart", apart(before, expected));
+        let error =
+            block_on(encoder.encode(&[Patches { wide: wide + merge, ..pixels }], &|_| {}, &Cancel::new())).unwrap_err();
+        assert!(error.code() == "BAD_OPTION" && error.message().contains("pixels for"), "{name}: {error}");
+    }
+}
+
+/// An abort takes effect within a tile, between two parts of its layers; the same tile is encoded right after it.
+#[test]
+fn an_abort_ends_a_tile_in_its_midst() {
+    let fixture = Fixture::open("lfm2vl-hf");
+    for cpu in [false, true] {
+        let _cpu = cpu.then(on_cpu);
+        let mut encoder = fixture.encoder(Lane::Exact);
+        let tile = patches(&fixture.pictures()[0], false);
+        let total = u64::from(tile.wide * tile.high);
+        let (cancel, reports) = (Cancel::new(), RefCell::new(Vec::new()));
+        let progress = |report: Progress| {
+            reports.borrow_mut().push((report.phase, report.loaded, report.total));
+            cancel.cancel();
+        };
+        let error = block_on(encoder.encode(std::slice::from_ref(&tile), &progress, &cancel)).unwrap_err();
+        assert_eq!(error.code(), "ABORTED");
+        assert_eq!(reports.take(), [(Phase::Pictures, total / 3, total)]);
+        let whole = Cancel::new();
+        let progress = |report: Progress| reports.borrow_mut().push((report.phase, report.loaded, report.total));
+        let rows = block_on(encoder.encode(std::slice::from_ref(&tile), &progress, &whole)).unwrap().remove(0);
+        assert!(apart(&rows, &numbers(&fixture.pictures()[0]["projected"])) < 3e-5);
+        // A part for each of three layers, as the time of a tile is not known before one has ended.
+        let each = [total / 3, total * 2 / 3, total].map(|loaded| (Phase::Pictures, loaded, total));
+        assert_eq!(reports.take(), each);
     }
 }
 
@@ -156,11 +224,11 @@ fn with_pictures(fixture: &Fixture, ids: &[u32]) -> Input {
         let picture = fixture.pictures().iter().find(|picture| picture["name"] == place["picture"]).unwrap();
         let (at, n) = (place["at"].as_u64().unwrap() as usize, picture["tokens"].as_u64().unwrap() as u32);
         let tile = patches(picture, by_channel);
-        let rows = block_on(encoder.encode(std::slice::from_ref(&tile), &Cancel::new())).unwrap().remove(0);
+        let rows = block_on(encoder.encode(std::slice::from_ref(&tile), &|_| {}, &Cancel::new())).unwrap().remove(0);
         input.push_tokens(&ids[input.len()..at]);
         let shown = encoder.rows(picture["name"].to_string(), ids[at], &tile).unwrap();
         assert_eq!(shown.rows(), n);
-        shown.fill(Rc::from(rows)).unwrap();
+        shown.fill(rows).unwrap();
         input.push_rows(shown);
     }
     input.push_tokens(&ids[input.len()..]);
@@ -202,13 +270,16 @@ fn tiles_that_cannot_be_are_refused() {
     let mut encoder = fixture.encoder(Lane::Exact);
     let good = patches(&fixture.pictures()[0], false);
     for (wide, high, n) in [(5, 4, 20), (0, 4, 0), (6, 4, 23), (6, 4, 0), (66, 66, 66 * 66)] {
-        let tile = Patches { wide, high, values: vec![0.5; n * 768] };
-        let error = block_on(encoder.encode(&[good.clone(), tile], &Cancel::new())).unwrap_err();
+        let tile = Patches { wide, high, values: PatchValues::Numbers(vec![0.5; n * 768]) };
+        let error = block_on(encoder.encode(&[good.clone(), tile], &|_| {}, &Cancel::new())).unwrap_err();
         assert_eq!(error.code(), "BAD_OPTION", "{wide} x {high}: {error}");
     }
     let cancelled = Cancel::new();
     cancelled.cancel();
-    assert_eq!(block_on(encoder.encode(std::slice::from_ref(&good), &cancelled)).unwrap_err().code(), "ABORTED");
+    assert_eq!(
+        block_on(encoder.encode(std::slice::from_ref(&good), &|_| {}, &cancelled)).unwrap_err().code(),
+        "ABORTED"
+    );
     let load = |path: PathBuf| {
         block_on(VisionEncoder::load(
             &open_path(&path).unwrap(),
@@ -516,7 +587,7 @@ fn limits_that_are_not_there_limit_nothing() {
     let load = |files: &Files| block_on(VisionEncoder::load(files, &options, None, &|_| {}, &Cancel::new()));
     let tile = patches(&fixture.pictures()[0], false);
     let rows = |files: Files| {
-        block_on(load(&files).unwrap().encode(std::slice::from_ref(&tile), &Cancel::new())).unwrap().remove(0)
+        block_on(load(&files).unwrap().encode(std::slice::from_ref(&tile), &|_| {}, &Cancel::new())).unwrap().remove(0)
     };
     let without = rows(files(false, false));
     assert_eq!(without, rows(files(true, true)));
@@ -532,8 +603,8 @@ fn pictures_beyond_positions_are_refused() {
     for (wide, high, n, why) in
         [(66, 3, 66 * 3, "positions for 64"), (6, 4, 24, "multiples of 3"), (6, 3, 17, "numbers for 6 x 3")]
     {
-        let tile = Patches { wide, high, values: vec![0.5; n * 768] };
-        let error = block_on(encoder.encode(&[tile], &Cancel::new())).unwrap_err();
+        let tile = Patches { wide, high, values: PatchValues::Numbers(vec![0.5; n * 768]) };
+        let error = block_on(encoder.encode(&[tile], &|_| {}, &Cancel::new())).unwrap_err();
         assert!(error.code() == "BAD_OPTION" && error.message().contains(why), "{why}: {error}");
     }
 }
@@ -801,13 +872,13 @@ fn what_a_picture_takes() {
     let (most, patch, merge) =
         (encoder.config().tower.context, encoder.config().patch as u32, encoder.config().merge as u32);
     for side in [16_u32, 27, 32, 64].into_iter().filter(|side| side * side <= most && side.is_multiple_of(merge)) {
-        let values =
-            (0..side * side * 3 * patch * patch).map(|i| (u64::from(i) * 7919 % 2003) as f32 / 1001.5 - 1.0).collect();
-        let tile = Patches { wide: side, high: side, values };
+        let bytes = (0..side * side * 3 * patch * patch).map(|i| (u64::from(i) * 7919 % 251) as u8).collect();
+        let pixels = Picture::new(bytes, side * patch, side * patch).unwrap();
+        let tile = Patches { wide: side, high: side, values: PatchValues::Pixels(Rc::new(pixels)) };
         let mut wall = Vec::new();
         for _ in 0..11 {
             let began = Instant::now();
-            block_on(encoder.encode(std::slice::from_ref(&tile), &Cancel::new())).unwrap();
+            block_on(encoder.encode(std::slice::from_ref(&tile), &|_| {}, &Cancel::new())).unwrap();
             wall.push(began.elapsed().as_secs_f64() * 1e3);
         }
         wall.sort_by(f64::total_cmp);

@@ -246,7 +246,7 @@ async function answer(): Promise<void> {
       ...settings.generateOptions(defaultTemperature()),
       ...form,
       overflow: 'shift',
-      onProgress: ({ phase, loaded, total }) => phase === 'prompt' && shown.reading(loaded, total),
+      onProgress: (progress) => shown.reading(progress),
       onTokens: ({ tokens }) => {
         const now = performance.now();
         if (measured.tokens === 0) Object.assign(measured, { first: now, ttft: now - began });

@@ -1,5 +1,7 @@
 //! How a picture is cut, and the pixels of the crops.
 
+use std::rc::Rc;
+
 use crate::{Error, Picture, Resampler, Result};
 
 /// What a picture of one size becomes: known before any pixel is.
@@ -104,20 +106,34 @@ impl Cut {
         self.crops.iter().map(|crop| u64::from(crop.prompt_rows)).sum()
     }
 
-    /// The pixels of each crop, in the order of [`Self::crops`].
+    /// The pixels of each crop, in the order of [`Self::crops`]: the picture itself where a crop is all of it, at its
+    /// own size.
     ///
     /// # Errors
     /// A picture of another size than the cut's; a canvas of more than [`Picture::MAX_PIXELS`].
-    pub fn crops_of(&self, picture: &Picture, resampler: Resampler) -> Result<Vec<Picture>> {
+    pub fn crops_of(&self, picture: &Rc<Picture>, resampler: Resampler) -> Result<Vec<Rc<Picture>>> {
         let (width, height) = self.size;
+        let is_of = |picture: &Picture, width, height| (picture.width(), picture.height()) == (width, height);
         if (picture.width(), picture.height()) != self.size {
             return Err(Error::OtherSize { width, height, got_width: picture.width(), got_height: picture.height() });
         }
-        let mut canvases: Vec<Picture> = Vec::with_capacity(self.canvases.len());
+        let mut canvases: Vec<Rc<Picture>> = Vec::with_capacity(self.canvases.len());
         for canvas in &self.canvases {
             let from = canvas.from.and_then(|index| canvases.get(index)).unwrap_or(picture);
-            canvases.push(resampler.resize(from, canvas.width, canvas.height)?);
+            canvases.push(if is_of(from, canvas.width, canvas.height) {
+                from.clone()
+            } else {
+                Rc::new(resampler.resize(from, canvas.width, canvas.height)?)
+            });
         }
-        self.crops.iter().map(|crop| canvases[crop.canvas].part(crop.x, crop.y, crop.width, crop.height)).collect()
+        let crops = self.crops.iter().map(|&Crop { canvas, x, y, width, height, .. }| {
+            let canvas = &canvases[canvas];
+            Ok::<_, Error>(if is_of(canvas, width, height) && (x, y) == (0, 0) {
+                canvas.clone()
+            } else {
+                Rc::new(canvas.part(x, y, width, height)?)
+            })
+        });
+        crops.collect()
     }
 }

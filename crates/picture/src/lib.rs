@@ -6,10 +6,12 @@
 //! to a crop's grid.
 //!
 //! ```
+//! use std::rc::Rc;
+//!
 //! use millrace_picture::{Element, Family, Lfm2Vl, Picture};
 //!
 //! let family = Family::Lfm2Vl(Lfm2Vl::default());
-//! let picture = Picture::new(vec![128; 640 * 480 * 3], 640, 480)?;
+//! let picture = Rc::new(Picture::new(vec![128; 640 * 480 * 3], 640, 480)?);
 //! let cut = family.cut(640, 480)?;
 //! assert_eq!(cut.prompt_rows(), 234);
 //! for (place, crop) in cut.crops.iter().zip(cut.crops_of(&picture, family.resampler())?) {

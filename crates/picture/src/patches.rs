@@ -32,7 +32,7 @@ pub enum Normalize {
 
 impl Normalize {
     /// For each channel what becomes of each byte.
-    fn table(self) -> [[f32; 256]; 3] {
+    pub fn numbers(self) -> [[f32; 256]; 3] {
         std::array::from_fn(|channel| {
             std::array::from_fn(|byte| {
                 let byte = byte as f32;
@@ -85,7 +85,7 @@ pub fn patches(
     if size == 0 || !width.is_multiple_of(size) || !height.is_multiple_of(size) {
         return Err(Error::NotWhole { width, height, block: size });
     }
-    let numbers = normalize.table();
+    let numbers = normalize.numbers();
     let wide = (width / size) as usize;
     let size_in_pixels = size as usize;
     let mut out = Vec::with_capacity(crop.pixels().len());

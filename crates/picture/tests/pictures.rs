@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 
 use millrace_picture::{
     Crop, Cut, Element, Error, Family, Filter, Gemma3, Gemma4, Idefics3, Lfm2Vl, Normalize, PatchOrder, Picture,
@@ -343,7 +344,7 @@ fn patching() {
     let mut crops_compared = 0;
     for case in list(&fixture("patches.json")) {
         let (width, height) = pair(&case["size"]);
-        let source = picture(case["kind"].as_str().unwrap(), width, height);
+        let source = Rc::new(picture(case["kind"].as_str().unwrap(), width, height));
         for (name, family, element) in &families {
             let Some(expected) = case.get(*name) else { continue };
             let cut = family.cut(width, height).unwrap();
@@ -359,6 +360,18 @@ fn patching() {
         }
     }
     assert!(crops_compared > 25, "{crops_compared}");
+}
+
+/// A picture that is cut nowhere and has its size already is not copied; part of one is.
+#[test]
+fn whole_pictures_are_not_copied() {
+    let family = Family::QwenVl(QwenVl::default());
+    let whole = Rc::new(picture("noise", 320, 256));
+    let cut = family.cut(320, 256).unwrap();
+    assert!(Rc::ptr_eq(&cut.crops_of(&whole, family.resampler()).unwrap()[0], &whole));
+    let of_half = Cut { crops: vec![Crop { x: 160, width: 160, ..cut.crops[0] }], ..cut };
+    let half = &of_half.crops_of(&whole, family.resampler()).unwrap()[0];
+    assert_eq!(**half, whole.part(160, 0, 160, 256).unwrap());
 }
 
 /// Tables are PyTorch's to 1e-6, of numbers within 1.
@@ -449,7 +462,7 @@ fn refusals() {
         Picture::new(vec![0; 16], 2, 2),
         Err(Error::WrongLength { width: 2, height: 2, bytes: 16, expected: 12 })
     );
-    let dot = picture("noise", 1, 1);
+    let dot = Rc::new(picture("noise", 1, 1));
     assert_eq!(resize(&dot, 5, 0, Filter::Bilinear), Err(Error::Empty { width: 5, height: 0 }));
     assert_eq!(
         resize(&dot, u32::MAX, u32::MAX, Filter::Bilinear),

@@ -22,6 +22,7 @@ pub mod numbers;
 mod parameters;
 mod penalize;
 mod pick;
+mod pixels;
 mod pool;
 mod product;
 mod qk_norm;
@@ -89,6 +90,7 @@ const TWINS: &[(&str, Twin)] = &[
     ("lora_a", lora::a),
     ("lora_b", lora::b),
     ("pool", pool::run),
+    ("pixels", pixels::run),
     ("quantize", quantize::run),
     ("activate", activate::run),
     ("clamp", clamp::run),

@@ -11,13 +11,15 @@ import { setContext } from './settings.ts';
 const bar = get<HTMLProgressElement>('loading-bar');
 const contexts = get<HTMLSelectElement>('plan-context');
 
-const PHASES: Record<Progress['phase'], string> = {
+/** What is said of each phase. */
+export const PHASES: Record<Progress['phase'], string> = {
   download: 'Downloading',
   verify: 'Checking what is stored',
   read: 'Reading',
   upload: 'Moving onto the GPU',
   compile: 'Compiling kernels',
   queue: 'Waiting for its turn',
+  pictures: 'Looking at pictures',
   prompt: 'Reading the question',
 };
 

@@ -1,10 +1,12 @@
 // The list of messages. Streamed text is painted at most once a frame, and the list stays scrolled to its end unless
 // the user has scrolled up.
+import type { Progress } from 'millrace';
 import { copy } from '../shared/dom.ts';
 import { rate, seconds } from '../shared/format.ts';
 import type { Explanation } from '../shared/explain.ts';
 import type { Figures, Said } from './conversations.ts';
 import type { MarkdownView } from './markdown.ts';
+import { PHASES } from './stage.ts';
 import { type Shown, thumbnail } from './thumbnail.ts';
 
 const list = document.querySelector<HTMLOListElement>('#messages')!;
@@ -206,10 +208,12 @@ export class AnswerView {
     this.#began = performance.now();
   }
 
-  /** Shows how much of the prompt is read. */
-  reading(tokens: number, total: number): void {
-    this.#reading.textContent = tokens < total ? `Reading ${tokens} of ${total} tokens` : '';
-    if (tokens < total) this.#item.append(this.#reading);
+  /** Shows how much of the prompt's pictures is encoded, then of its tokens read. */
+  reading({ phase, loaded, total }: Progress): void {
+    const reads = loaded < total && (phase === 'pictures' || phase === 'prompt');
+    const text = reads ? `${PHASES[phase]}: ${Math.floor((100 * loaded) / total)} %` : '';
+    this.#reading.textContent = text;
+    if (text) this.#item.append(this.#reading);
     else this.#reading.remove();
   }
 
