@@ -336,7 +336,7 @@ export interface ProfileRow {
   bytes: number;
   /** Speed at which they are read, in 10^9 bytes a second. */
   gb_s: number;
-  /** That speed as a share of what this GPU streams. */
+  /** That speed as a share of what the device streams. */
   percent_of_streaming: number;
   /** Threads with something to do, of those launched. */
   active: number;

@@ -230,12 +230,12 @@ function print(report, earlier) {
     `latency      P50 ${n(report.latency_ms[0], 3)}, P95 ${n(report.latency_ms[1], 3)} ms a token; recording ${n(report.record_us)} us a token`,
   );
   out(
-    `per token    ${n(report.dispatches_per_token)} dispatches, ${n(report.submits_per_token, 2)} submits, a readback every ${n(report.tokens_per_readback)} tokens, ${n(report.bytes_per_token / 1e6)} MB: ${n(report.percent_of_streaming)} % of the ${n(report.streaming_gb_s, 0)} GB/s that this GPU streams`,
+    `per token    ${n(report.dispatches_per_token)} dispatches, ${n(report.submits_per_token, 2)} submits, a readback every ${n(report.tokens_per_readback)} tokens, ${n(report.bytes_per_token / 1e6)} MB: ${n(report.percent_of_streaming)} % of the ${n(report.streaming_gb_s, 0)} GB/s that the device streams`,
   );
   out(
     `tuner        ${report.tuned.measured} operations measured in ${n(report.tuned.ms, 0)} ms, ${report.tuned.changed} run another variant now`,
   );
-  out(`GPU memory   ${n(report.gpu_bytes / 1e6)} MB at most, ${n(report.weight_bytes / 1e6)} MB of it weights`);
+  out(`memory       ${n(report.gpu_bytes / 1e6)} MB at most, ${n(report.weight_bytes / 1e6)} MB of it weights`);
   if (report.profile) printProfile(report.profile);
   if (report.prefill_profile) printPrefillProfile(report.prefill_profile);
   for (const { rows, ms } of report.few_rows ?? [])

@@ -509,9 +509,13 @@ pub(super) fn instead(name: &str, args: &[Value]) -> Option<Value> {
 /// `round` of a whole number by another method than the usual one is no whole number any more.
 fn rounded(args: &[Value]) -> Option<Value> {
     let method = args.get(2).and_then(Value::as_str).filter(|method| matches!(*method, "ceil" | "floor"))?;
-    let value = args[0].as_i64().filter(|_| args[0].is_integer())?;
-    let factor = 10f64.powi(args.get(1).and_then(Value::as_i64).unwrap_or(0) as i32);
-    let scaled = value as f64 * factor;
+    let value = i128::try_from(args[0].clone()).ok().filter(|_| args[0].is_integer())? as f64;
+    let places = args.get(1).and_then(Value::as_i64).unwrap_or(0);
+    if places >= 0 {
+        return Some(Value::from(value));
+    }
+    let factor = 10f64.powi(places as i32);
+    let scaled = value * factor;
     Some(Value::from(if method == "ceil" { scaled.ceil() } else { scaled.floor() } / factor))
 }
 
@@ -607,7 +611,7 @@ fn file_size(value: &Value, args: &[Value]) -> Result<Value, Error> {
         None => f64::try_from(whole(value)).ok(),
     };
     let bytes: f64 = number
-        .filter(|number: &f64| !number.is_nan())
+        .filter(|number: &f64| !number.is_nan() && *number != f64::NEG_INFINITY)
         .ok_or_else(|| wrong(format!("filesizeformat: a {} is no number", value.kind())))?;
     let binary = args.first().is_some_and(Value::is_true);
     let (base, unit) = if binary { (1024.0, "iB") } else { (1000.0, "B") };
@@ -615,7 +619,8 @@ fn file_size(value: &Value, args: &[Value]) -> Result<Value, Error> {
         return Ok(Value::from("1 Byte"));
     }
     if bytes < base {
-        return Ok(Value::from(format!("{} Bytes", bytes.trunc())));
+        // Adding 0 takes the sign of a zero away: an integer has none.
+        return Ok(Value::from(format!("{} Bytes", bytes.trunc() + 0.0)));
     }
     let prefixes = if binary { "KMGTPEZY" } else { "kMGTPEZY" };
     let unit_of = |n: usize| base.powi(n as i32 + 2);
@@ -670,11 +675,11 @@ fn urlencode(value: &Value) -> Result<Value, Error> {
             value.try_iter()?.map(|key| Ok(pair(&key, &value.get_item(&key)?))).collect::<Result<Vec<_>, Error>>()?
         }
         ValueKind::Seq | ValueKind::Iterable => {
-            let two = |item: &Value| item.len() == Some(2) && item.as_str().is_none();
-            if !value.try_iter()?.all(|item| two(&item)) {
-                return Err(wrong("urlencode: a list should be of pairs".to_owned()));
-            }
-            let of = |item: Value| Ok(pair(&item.get_item_by_index(0)?, &item.get_item_by_index(1)?));
+            // As Python unpacks pairs: a map is its keys, a text its characters.
+            let of = |item: Value| match item.try_iter()?.take(3).collect::<Vec<_>>().as_slice() {
+                [key, value] => Ok(pair(key, value)),
+                _ => Err(wrong("urlencode: a list should be of pairs".to_owned())),
+            };
             value.try_iter()?.map(of).collect::<Result<Vec<_>, Error>>()?
         }
         _ => return Ok(Value::from(quote(value, false))),

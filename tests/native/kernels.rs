@@ -59,10 +59,13 @@ fn without(v: &Variant) -> bool {
     v.axis("reduce").is_some() && !v.subgroups
 }
 
-/// Whether the weight type represents the types that are decoded alike: floats, blocks with a scale, blocks of blocks
-/// with a minimum. All cases run with these.
+/// Whether all cases run with a variant, as it stands for others: of types of weights that are decoded alike (floats,
+/// blocks with a scale, blocks of blocks with a minimum) for one; of attention for caches in f16, and for all caches
+/// where heads have 65 to 128 numbers, since the types of caches differ only in how keys and values are read and kept.
 fn stands_for_others(v: &Variant) -> bool {
-    v.axis("weight").is_none_or(|weight| ["f32", "q4_0", "q4_k"].contains(&weight))
+    let of_weights = v.axis("weight").is_none_or(|weight| ["f32", "q4_0", "q4_k"].contains(&weight));
+    let of_cache = v.axis("kv").is_none_or(|kv| kv == "f16" || v.axis("width") == Some("e128"));
+    of_weights && (of_cache || !v.kernel.starts_with("attention"))
 }
 
 /// The variants that a test tries with all cases, and those with one. Of represented types, enough variants to have

@@ -480,8 +480,13 @@ fn what_minijinja_does_otherwise_is_as_in_jinja() {
             "    {\n|a\n\n>b\n|a\n \n ",
         ),
         (
-            "{{ 1 | filesizeformat }} {{ 999 | filesizeformat }} {{ 1500000 | filesizeformat }} {{ 1024 | filesizeformat(true) }}",
-            "1 Byte 999 Bytes 1.5 MB 1.0 KiB",
+            "{{ 1 | filesizeformat }} {{ 999 | filesizeformat }} {{ 1500000 | filesizeformat }} {{ 1024 | filesizeformat(true) }} {{ '-0.5' | filesizeformat }}",
+            "1 Byte 999 Bytes 1.5 MB 1.0 KiB 0 Bytes",
+        ),
+        ("{{ [{'a': 1, 'b': 2}, 'cd', [3, 4]] | urlencode }}", "a=b&c=d&3=4"),
+        (
+            "{{ 100000000000000000000 | round(1, 'ceil') }} {{ 25 | round(-1, 'floor') }} {{ 7 | round(0, 'floor') }}",
+            "1e+20 20.0 7.0",
         ),
         (
             "{{ {'a': 1, 'b': none, 'c': '<\"'} | xmlattr }}|{{ {'a': 1} | xmlattr(autospace=false) }}",

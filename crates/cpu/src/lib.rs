@@ -14,6 +14,7 @@ mod products;
 mod program;
 mod rows;
 mod simd;
+mod stream;
 #[cfg(target_arch = "wasm32")]
 mod web;
 mod weights;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use millrace_twins::{self as twins, Call, Variant};
 
-use super::{Slab, attention, products, rows, weights};
+use super::{Slab, attention, products, rows, stream, weights};
 
 /// Does a whole dispatch.
 type Kernel = fn(&Call);
@@ -26,6 +26,7 @@ const FAST: &[(&str, Kernel)] = &[
     ("experts_sum", products::experts_sum),
     ("attention", attention::few),
     ("attention_prefill", attention::many),
+    ("stream_read", stream::read),
 ];
 
 /// A kernel, ready to run.

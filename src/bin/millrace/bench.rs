@@ -89,7 +89,7 @@ impl Bench {
             report.latency_ms[0], report.latency_ms[1], report.record_us
         );
         println!(
-            "per token    {:.1} dispatches, {:.2} submits, a readback every {:.1} tokens, {:.1} MB: {:.1} % of the {:.0} GB/s that this GPU streams",
+            "per token    {:.1} dispatches, {:.2} submits, a readback every {:.1} tokens, {:.1} MB: {:.1} % of the {:.0} GB/s that the device streams",
             report.dispatches_per_token,
             report.submits_per_token,
             report.tokens_per_readback,
@@ -98,7 +98,7 @@ impl Bench {
             report.streaming_gb_s
         );
         println!(
-            "GPU memory   {:.1} MB at most, {:.1} MB of it weights, {:.1} MB cache",
+            "memory       {:.1} MB at most, {:.1} MB of it weights, {:.1} MB cache",
             report.gpu_bytes as f64 / 1e6,
             report.weight_bytes as f64 / 1e6,
             report.cache_bytes as f64 / 1e6
