@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Options, median, pace, plain};
 use crate::base::Cancel;
-use crate::check::random::Random;
+use crate::check::inputs::Random;
 use crate::decode::{self, Session, Speculate, Turn};
 use crate::error::Result;
 use crate::grammar::{Compiler, Constraint, Grammar, Vocabulary};

@@ -1,4 +1,4 @@
-use super::random::{Random, untouched};
+use super::inputs::{Random, untouched};
 use super::{Case, Compare};
 use crate::base::numbers::FEW_ROWS;
 use crate::cpu::sampling::ordered;

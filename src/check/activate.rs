@@ -1,5 +1,5 @@
+use super::inputs::{Random, words};
 use super::norm::{out_buffers, out_compare};
-use super::random::{Random, words};
 use super::{Case, Compare};
 use crate::kernels::{State, Variant};
 

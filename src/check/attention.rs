@@ -1,10 +1,8 @@
 use std::ops::Range;
 
-use half::f16;
-
 use super::compare::F32;
+use super::inputs::{Random, UNTOUCHED, untouched, words};
 use super::norm::{out_buffers, out_compare};
-use super::random::{Random, UNTOUCHED, untouched, words};
 use super::{Case, Compare};
 use crate::base::numbers::HEAD_ROOM;
 use crate::kernels::splits::Rule;
@@ -206,31 +204,9 @@ fn cache(
     live: Range<usize>,
     rest: u32,
 ) -> Vec<(&'static str, Vec<u32>)> {
-    let kv = variant.axis("kv");
-    let per_word = match kv {
-        Some("q8") => 4,
-        Some("f16") => 2,
-        _ => 1,
-    };
+    let kv = variant.axis("kv").unwrap_or("f32");
     let held: Vec<bool> = (0..cap).map(|slot| live.clone().rev().take(cap).any(|p| p % cap == slot)).collect();
-    cache_buffers(variant, e, |row, scales| {
-        let word = |i: usize| {
-            if !held[i / row % cap] || !own.contains(&(i / row / cap / g)) {
-                return rest;
-            }
-            if scales {
-                return (random.f32().abs() / 64.0 + 1e-3).to_bits();
-            }
-            let element = |random: &mut Random| match kv {
-                Some("q8") => random.below(255).wrapping_sub(127) & 0xff,
-                Some("f16") => u32::from(f16::from_f32(random.f32()).to_bits()),
-                _ => random.f32().to_bits(),
-            };
-            let inside = (0..per_word).filter(|k| i % row * per_word + k < e);
-            inside.fold(0, |word, k| word | element(random) << (32 / per_word * k))
-        };
-        (0..slots * g * cap * row).map(word).collect()
-    })
+    cache_buffers(variant, e, |row, scales| random.cache((kv, scales), (slots, own.clone()), (g, row, e), &held, rest))
 }
 
 /// What is particular about a layer's attention, and how many rows there are.

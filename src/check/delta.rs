@@ -1,7 +1,7 @@
 use super::Case;
 use super::compare::F32;
+use super::inputs::{Random, untouched, words};
 use super::norm::{out_buffers, out_compare};
-use super::random::{Random, untouched, words};
 use crate::base::numbers::{CHUNK, FEW_ROWS};
 use crate::kernels::{State, Variant};
 

@@ -1,6 +1,6 @@
 use super::attention::POISON;
+use super::inputs::{Random, untouched, words};
 use super::product::fitting;
-use super::random::{Random, untouched, words};
 use super::{Case, Compare};
 use crate::base::numbers::FEW_ROWS;
 use crate::kernels::{State, Variant};

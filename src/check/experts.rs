@@ -1,7 +1,7 @@
 use super::compare::F32;
+use super::inputs::{Random, activations, untouched, words};
 use super::norm::{out_buffers, out_compare};
 use super::product::fitting;
-use super::random::{Random, activations, untouched, words};
 use super::{Case, Compare};
 use crate::kernels::{State, Variant};
 

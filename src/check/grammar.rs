@@ -3,7 +3,7 @@
 use millrace_grammar::category::{CATEGORIES, state_categories};
 use millrace_grammar::{CLASS_WORDS, MAX_STACK, SYMBOL_WORDS, entry};
 
-use super::random::{Random, untouched};
+use super::inputs::{Random, untouched};
 use super::{Case, Compare};
 use crate::base::numbers::FEW_ROWS;
 use crate::cpu::sampling::ordered;

@@ -1,5 +1,5 @@
 use super::compare::F32;
-use super::random::{Random, activations, untouched, words};
+use super::inputs::{Random, activations, untouched, words};
 use super::{Case, Compare};
 use crate::kernels::{State, Variant};
 use half::f16;

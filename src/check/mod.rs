@@ -5,7 +5,6 @@
 mod accept;
 mod activate;
 mod attention;
-mod compare;
 #[cfg(feature = "lab")]
 mod cover;
 mod delta;
@@ -16,7 +15,6 @@ mod grammar;
 mod lora;
 mod norm;
 mod product;
-pub mod random;
 #[cfg(feature = "toy")]
 mod running_sum;
 mod sampler;
@@ -25,12 +23,14 @@ mod weights;
 
 use std::cell::RefCell;
 
+use millrace_twins::compare;
+pub use millrace_twins::compare::{Compare, Compared};
+pub use millrace_twins::inputs;
+use millrace_twins::inputs::Random;
 use serde::Serialize;
 
-pub use compare::{Compare, Compared};
 #[cfg(feature = "lab")]
 pub use cover::Cover;
-use random::Random;
 
 use crate::cpu;
 use crate::error::{Error, Result};

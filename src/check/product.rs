@@ -1,6 +1,6 @@
 use super::compare::F32;
+use super::inputs::{Random, activations, untouched, words};
 use super::norm::{out_buffers, out_compare};
-use super::random::{Random, activations, untouched, words};
 use super::{Case, Compare};
 use crate::blocks::WeightType;
 use crate::kernels::{State, Variant};

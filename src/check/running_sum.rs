@@ -1,7 +1,7 @@
 use super::Case;
 use super::compare::F32;
 use super::delta::{apart, drafting};
-use super::random::{Random, words};
+use super::inputs::{Random, words};
 use crate::base::numbers::FEW_ROWS;
 use crate::kernels::{State, Variant};
 

@@ -1,4 +1,4 @@
-use super::random::{Random, untouched, words};
+use super::inputs::{Random, untouched, words};
 use super::{Case, Compare};
 use crate::base::numbers::{BINS, FEW_ROWS};
 use crate::cpu::sampling::ordered;

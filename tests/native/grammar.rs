@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use millrace::ErrorKind;
 use millrace::base::Cancel;
-use millrace::check::random::Random;
+use millrace::check::inputs::Random;
 use millrace::engine::{Engine, Event, Faults, FinishReason, Generation, LoadOptions, Overflow, Prompt, Request};
 use millrace::grammar::{Compiler, Constraint, Grammar, Warning, vocabulary};
 use millrace::native::grammar::InProcess;

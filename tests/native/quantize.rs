@@ -3,7 +3,7 @@
 
 use millrace::ErrorKind;
 use millrace::blocks::{DType, WeightType, dequantize, quantize};
-use millrace::check::random::Random;
+use millrace::check::inputs::Random;
 
 use crate::common::bytes;
 

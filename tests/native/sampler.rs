@@ -6,7 +6,7 @@ use std::path::Path;
 
 use millrace::base::Cancel;
 use millrace::check::Device;
-use millrace::check::random::Random;
+use millrace::check::inputs::Random;
 use millrace::engine::{Engine, LoadOptions, Prompt, Request};
 use millrace::gpu::{DeviceChoice, Gpu, GpuOptions};
 use millrace::kernels::{State, Variant, find};

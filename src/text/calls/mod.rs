@@ -571,10 +571,10 @@ impl Parser {
 
     /// How much of what is held can be no beginning of these.
     fn ready<'a>(&self, marks: impl Iterator<Item = &'a str>) -> usize {
-        let held = &self.held;
-        let beginnings = marks.map(|mark| {
-            (1..mark.len()).rev().find(|n| mark.is_char_boundary(*n) && held.ends_with(&mark[..*n])).unwrap_or(0)
-        });
+        // No text ends within a character.
+        let held = self.held.as_bytes();
+        let beginnings =
+            marks.map(|mark| (1..mark.len()).rev().find(|n| held.ends_with(&mark.as_bytes()[..*n])).unwrap_or(0));
         held.len() - beginnings.max().unwrap_or(0)
     }
 

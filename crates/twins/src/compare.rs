@@ -2,8 +2,8 @@
 
 use half::f16;
 
-use super::random::UNTOUCHED;
-use crate::cpu::sampling::unordered;
+use crate::inputs::UNTOUCHED;
+use crate::sampling::unordered;
 
 /// What the words of a buffer mean and how far they may differ from the twin's.
 #[derive(Debug, Clone, Copy, PartialEq)]

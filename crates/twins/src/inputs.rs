@@ -1,9 +1,12 @@
 //! Random inputs that are the same everywhere.
 
+use std::ops::Range;
+
 use half::{bf16, f16};
 
-use crate::blocks::{BLOCK, Packed, WeightType};
-use crate::cpu::quantize::quantize_block;
+use millrace_core::blocks::{BLOCK, Packed, WeightType};
+
+use crate::quantize::quantize_block;
 
 /// What outputs hold before a kernel runs, and after it where it must not write: a NaN that no arithmetic makes.
 pub const UNTOUCHED: u32 = 0x7fc0_dead;
@@ -73,6 +76,41 @@ impl Random {
             }
         }
         vec![("wq", wq), ("ws", Packed { wq: Vec::new(), scales }.scale_words())]
+    }
+
+    /// A buffer of keys or values [SLOTS][G][CAP][row] in words, for a cache of this type: the positions that `held`
+    /// says of the sequences in the slots `own` are random, and zero beyond `e`; all others are `rest`. With `scales` it
+    /// is the buffer of scales of a cache of eight bits.
+    pub fn cache(
+        &mut self,
+        (kv, scales): (&str, bool),
+        (slots, own): (usize, Range<usize>),
+        (g, row, e): (usize, usize, usize),
+        held: &[bool],
+        rest: u32,
+    ) -> Vec<u32> {
+        let per_word = match kv {
+            "q8" => 4,
+            "f16" => 2,
+            _ => 1,
+        };
+        let cap = held.len();
+        let word = |i: usize| {
+            if !held[i / row % cap] || !own.contains(&(i / row / cap / g)) {
+                return rest;
+            }
+            if scales {
+                return (self.f32().abs() / 64.0 + 1e-3).to_bits();
+            }
+            let mut element = || match kv {
+                "q8" => self.below(255).wrapping_sub(127) & 0xff,
+                "f16" => u32::from(f16::from_f32(self.f32()).to_bits()),
+                _ => self.f32().to_bits(),
+            };
+            let inside = (0..per_word).filter(|k| i % row * per_word + k < e);
+            inside.fold(0, |word, k| word | element() << (32 / per_word * k))
+        };
+        (0..slots * g * cap * row).map(word).collect()
     }
 
     /// Two 16-bit values in a word.
