@@ -561,8 +561,15 @@ mod plans {
         let mut idle = Vec::new();
         for (shape, quant) in shapes::SHAPES.iter().flat_map(|s| ["q4_0", "q4_k_m", "q8_0", "f16"].map(|q| (s, q))) {
             let checkpoint = shapes::checkpoint(shape, shapes::Quant::parse(quant).unwrap()).unwrap();
-            let every = devices.iter().flat_map(|c| [Lane::Fast, Lane::F16, Lane::Float, Lane::Exact].map(|l| (c, l)));
-            for (caps, lane) in every.filter(|(c, l)| *l != Lane::F16 || c.f16()) {
+            // Of one type of weights all devices and lanes; of the others the first device and the last, in the default
+            // lane.
+            let every: Vec<(&Caps, Lane)> = if quant == "q4_0" {
+                let lanes = [Lane::Fast, Lane::F16, Lane::Float, Lane::Exact];
+                devices.iter().flat_map(|caps| lanes.map(|lane| (caps, lane))).collect()
+            } else {
+                vec![(&devices[0], Lane::Fast), (&devices[4], Lane::Fast)]
+            };
+            for (caps, lane) in every.into_iter().filter(|(caps, lane)| *lane != Lane::F16 || caps.f16()) {
                 let mut layout = Layout::default();
                 let mut reserve = Reserve {
                     max_binding: u64::MAX,

@@ -134,6 +134,9 @@ pub(super) fn check(code: &Instructions<'_>) -> Result<()> {
             (Instruction::ApplyFilter(name, ..), _) if LEFT_OUT.contains(name) => format!("the filter '{name}'"),
             (Instruction::PushAutoEscape, Some(Instruction::LoadConst(value))) if !value.is_true() => String::new(),
             (Instruction::PushAutoEscape, _) => "autoescape".to_owned(),
+            (Instruction::PushDidNotIterate, _) if leaves_early(code, at) => {
+                "the 'else' of a loop with 'break' or 'continue'".to_owned()
+            }
             _ => String::new(),
         };
         if !what.is_empty() {
@@ -145,6 +148,16 @@ pub(super) fn check(code: &Instructions<'_>) -> Result<()> {
         before = Some(instruction);
     }
     Ok(())
+}
+
+/// Whether the loop that ends at `end` has a `break` or a `continue`. Jinja runs its `else` where no iteration reached
+/// the end of the loop's body, minijinja where there was no iteration.
+fn leaves_early(code: &Instructions<'_>, end: u32) -> bool {
+    let begins = |at: &u32| matches!(code.get(*at), Some(Instruction::Iterate(target)) if *target == end);
+    let Some(start) = (0..end).rev().find(begins) else { return false };
+    let leaves = |instruction| matches!(instruction, &Instruction::Jump(to) if to == start || to == end);
+    // The last one before the end closes the loop.
+    (start..end - 1).filter_map(|at| code.get(at)).any(leaves)
 }
 
 /// The keys, last to first, of an object of literals that the instruction at `at` makes; nothing where others are among

@@ -65,10 +65,10 @@ test.describe('errors', () => {
 
   test('a server that fails, and none at all', async ({ blank, site }) => {
     site.routes.set('/broken.gguf', (_, response) => void response.writeHead(503).end('later'));
-    const errors = await blank.evaluate(async () => [
-      await failure(Engine.load({ model: '/broken.gguf' })),
-      await failure(Engine.load({ model: 'http://localhost:9/model.gguf' })),
-    ]);
+    // Each is tried again for some seconds.
+    const errors = await blank.evaluate(() =>
+      Promise.all(['/broken.gguf', 'http://localhost:9/model.gguf'].map((model) => failure(Engine.load({ model })))),
+    );
     for (const error of errors) expect(error).toMatchObject({ code: 'NETWORK', ours: true });
   });
 

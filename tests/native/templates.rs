@@ -538,6 +538,9 @@ fn what_is_not_supported_is_refused_by_name() {
         ("\n{{ 5. + 1 }}", ["5.", "line 2"]),
         ("{{ self }}", ["'self'", "line 1"]),
         ("{{ self is defined }}", ["'self'", "line 1"]),
+        ("{% for x in [1] %}{% if x %}{% continue %}{% endif %}{% else %}e{% endfor %}", ["'continue'", "line 1"]),
+        ("{% for x in [1] %}{{ x }}{% break %}{% else %}e{% endfor %}", ["'break'", "line 1"]),
+        ("{% for x in [1] if x %}{% for y in x %}{% endfor %}{% break %}{% else %}e{% endfor %}", ["'else'", "line 1"]),
     ] {
         let error = template(text).err().unwrap_or_else(|| panic!("{text}"));
         assert_eq!(error.code(), "TEMPLATE", "{text}");
@@ -574,6 +577,20 @@ fn what_is_not_supported_is_refused_by_name() {
     ] {
         let error = render(text).err().unwrap_or_else(|| panic!("{text}"));
         assert!(error.code() == "TEMPLATE" && error.message().contains(word), "{text}: {error}");
+    }
+}
+
+/// What leaves a loop leaves the innermost alone, and the `else` of another has nothing to do with it.
+#[test]
+fn loops_with_an_else_hold_others_that_are_left() {
+    for (text, wanted) in [
+        ("{% for x in [] %}{% for y in [1] %}{% continue %}{% endfor %}{% else %}e{% endfor %}", "e"),
+        ("{% for x in [5] %}{% for y in [1, 2] %}{{ y }}{% break %}{% endfor %}{% else %}e{% endfor %}", "1"),
+        ("{% for x in [1] %}{% for y in [] %}{% else %}e{% endfor %}{% continue %}{{ x }}{% endfor %}", "e"),
+        ("{% for x in [1, 2] %}{% if x == 1 %}a{% else %}b{% endif %}{% else %}e{% endfor %}", "ab"),
+        ("{% for x in [0] if x %}{% if x %}a{% endif %}{% else %}e{% endfor %}", "e"),
+    ] {
+        assert_eq!(render(text).unwrap_or_else(|error| panic!("{text}: {error}")), wanted, "{text}");
     }
 }
 
