@@ -10,6 +10,10 @@ pub mod options;
 mod progress;
 mod signal;
 
+/// Whether the engine checks itself as it goes: in builds with debug assertions, and in native tests, which have none
+/// of the standard library's (Cargo.toml, `profile.dev`) but the feature.
+pub(crate) const CHECKED: bool = cfg!(any(debug_assertions, feature = "toy"));
+
 pub use cancel::Cancel;
 pub(crate) use clock::{epoch_ms, local_seconds};
 pub use clock::{now_ms, sleep};

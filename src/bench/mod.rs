@@ -547,9 +547,21 @@ mod plans {
     use crate::model::{self, AskedPooling, Reserve};
     use crate::plan::{Asked, GrammarRoom, Lane, Selector};
 
-    /// Every kernel of every shape: at least half of the threads that it launches have something to do.
     #[test]
     fn no_kernel_of_any_shape_leaves_most_threads_idle() {
+        no_idle_threads(false);
+    }
+
+    #[test]
+    #[ignore = "a minute: npm run test:long"]
+    fn no_kernel_of_any_type_of_weights_leaves_most_threads_idle() {
+        no_idle_threads(true);
+    }
+
+    /// Every kernel of every shape: at least half of the threads that it launches have something to do. All devices and
+    /// lanes; without `all`, of one type of weights, and of the others the first device and the last in the default
+    /// lane.
+    fn no_idle_threads(all: bool) {
         let features = || vec!["subgroups".into(), "shader-f16".into()];
         let with = |subgroup: [u32; 2], max_invocations| Caps {
             features: features(),
@@ -561,9 +573,7 @@ mod plans {
         let mut idle = Vec::new();
         for (shape, quant) in shapes::SHAPES.iter().flat_map(|s| ["q4_0", "q4_k_m", "q8_0", "f16"].map(|q| (s, q))) {
             let checkpoint = shapes::checkpoint(shape, shapes::Quant::parse(quant).unwrap()).unwrap();
-            // Of one type of weights all devices and lanes; of the others the first device and the last, in the default
-            // lane.
-            let every: Vec<(&Caps, Lane)> = if quant == "q4_0" {
+            let every: Vec<(&Caps, Lane)> = if all || quant == "q4_0" {
                 let lanes = [Lane::Fast, Lane::F16, Lane::Float, Lane::Exact];
                 devices.iter().flat_map(|caps| lanes.map(|lane| (caps, lane))).collect()
             } else {

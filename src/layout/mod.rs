@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use crate::base::CHECKED;
 use crate::blocks::BLOCK;
 
 /// Sizes that the plan is made for.
@@ -97,7 +98,7 @@ impl Layout {
     /// A weight's buffer, of a name that no other has.
     pub fn weight(&mut self, name: impl Into<String>, bytes: u64) -> BufferId {
         let name = Name::Weight(name.into());
-        debug_assert!(self.find(&name).is_none(), "{name} is reserved twice");
+        assert!(!CHECKED || self.find(&name).is_none(), "{name} is reserved twice");
         self.reserve(name, bytes)
     }
 

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use half::{bf16, f16};
-
 use millrace_core::blocks::{BLOCK, Packed, WeightType};
 
 use crate::quantize::quantize_block;

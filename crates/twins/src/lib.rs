@@ -1,5 +1,6 @@
 //! The twins: for each kernel the same operation in plain loops that accumulate in f64, with the same binding names and
 //! the same overrides. A twin does a whole dispatch; a plan runs on the GPU or through them, step by step.
+//! Beside them, what the checks of kernels are made of: random inputs, and how a device's outputs are compared.
 
 mod accept;
 mod activate;
