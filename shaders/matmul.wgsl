@@ -1,17 +1,18 @@
 // y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] (+ bias[n]): a tile of {{ tile[0] }} (n) x {{ tile[1] }} (t) a workgroup. K goes through workgroup memory.
 // int8: {{ "two" if span != "n32" else "four" }} blocks of 32 a stage, each block decoded once, by one invocation{{ "; each of them is multiplied by a quarter of the invocations, whose sums are added last: few rows would else leave the GPU without workgroups" if span == "n32" }}.
-// Floats: half a block, turned so that an invocation reads four rows of one k at once.
+// Floats: half a block, turned so that an invocation reads four rows of one k at once. An invocation reads the numbers and scales that it brings of a block once, for both halves.
 {% set wide = 8 if span == "n32" else 16 %}{# invocations that share rows #}
-{% set across = tile[0] // wide if act == "q8" else tile[0] * tile[1] // (workgroup * rows) %}{# columns of an invocation #}
-{% set sides = workgroup == tile[0] + tile[1] %}{# in floats: some invocations bring w, the others x #}
-{% set groups = workgroup // (wide * (tile[1] // rows)) if act == "q8" else 1 %}{# of invocations, each with blocks of its own #}
-{% set blocks = [groups, 2] | max %}{# of a stage #}
 {% set experts = experts | default(false) %}
+{% set halved = act == "f32" and span == "n64" and not experts %}{# two groups of invocations take half of each stage's k #}
+{% set across = tile[0] // wide if act == "q8" else tile[0] * tile[1] * (2 if halved else 1) // (workgroup * rows) %}{# columns of an invocation #}
+{% set sides = workgroup == tile[0] + tile[1] %}{# in floats: some invocations bring w, the others x #}
+{% set groups = workgroup // (wide * (tile[1] // rows)) if act == "q8" else 2 if halved else 1 %}{# of invocations, each with blocks of its own; in floats k of its own #}
+{% set blocks = [groups, 2] | max %}{# of a stage #}
 {% include "common/state.wgsl" %}
 {% include "common/weight.wgsl" %}
 {% include "common/activations.wgsl" %}
-{% if act == "q8" %}
 {% import "common/weight_" ~ weight ~ ".wgsl" as type with context %}
+{% if act == "q8" %}
 {% set halves = type.halves_scale %}
 {% set both = type.has_min == "halves" %}
 {% set mins = type.has_min and not both %}
@@ -20,9 +21,6 @@ const TALL = {{ tile[1] }}u;
 const THREADS = {{ workgroup }}u;
 const BLOCKS = {{ blocks }}u;
 const WIDE = {{ wide }}u;         // invocations that share rows
-{% if groups > 1 %}
-const GROUP = {{ workgroup // groups }}u;
-{% endif %}
 {% set Scales = "vec2<u32>" if both else "vec2<f32>" if halves or mins else "f32" %}
 var<workgroup> wt: array<vec4<u32>, BLOCKS * 2u * SPAN>;   // [BLOCKS][2 halves][SPAN n]: 16 int8 each
 var<workgroup> xt: array<vec4<u32>, BLOCKS * 2u * TALL>;   // [BLOCKS][2 halves][TALL t]
@@ -35,6 +33,9 @@ const WIDE = {{ tile[0] // 4 + 1 }}u;   // one more than there are: neighbours s
 const HIGH = {{ tile[1] // 4 + 1 }}u;
 var<workgroup> wt: array<vec4<{{ act }}>, 16u * WIDE>;   // [16 k][{{ tile[0] }} n / 4]
 var<workgroup> xt: array<vec4<{{ act }}>, 16u * HIGH>;   // [16 k][{{ tile[1] }} t / 4]
+{% endif %}
+{% if groups > 1 %}
+const GROUP = {{ workgroup // groups }}u;
 {% endif %}
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [T][NSTRIDE]
 
@@ -159,9 +160,18 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         }
     }
 {% else %}
-    let tx = li % {{ tile[0] // across }}u;   // columns n0 + 4 tx + c{{ ", and " ~ tile[0] // 2 ~ " more" if across == 8 }}
-    let ty = li / {{ tile[0] // across }}u;   // rows t0 + 4 ty + i{{ ", and 32 more" if tall == 8 }}
+{% if groups > 1 %}
+    let group = li / GROUP;
+    let lane = li % GROUP;
+{% else %}
+    let lane = li;
+{% endif %}
+    let tx = lane % {{ tile[0] // across }}u;   // columns n0 + 4 tx + c{{ ", and " ~ tile[0] // 2 ~ " more" if across == 8 }}
+    let ty = lane / {{ tile[0] // across }}u;   // rows t0 + 4 ty + i{{ ", and 32 more" if tall == 8 }}
+{% set straight = 8 if halved else 16 if span == "n128" else 1 %}{# k in a row; a loop leaves the unrolling to the compiler #}
+{% if straight == 1 %}
     let busy = t0 + ty * 4u < end;
+{% endif %}
     // An invocation brings four k of four rows of w{{ " or of x" if sides else "; the first " ~ tile[1] ~ " also of four rows of x" }}. Rows beyond the last repeat it and are not written.
     let j = li % 4u;
 {% if sides %}
@@ -171,32 +181,70 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     let four = li / 4u;
 {% endif %}
 {% set if_w, if_x = ("if (!of_x) ", "if (of_x) ") if sides else ("", "if (four < " ~ tile[1] // 4 ~ "u) ") %}
+{% set whole = type.numbers and type.own_w4 is not defined %}{# numbers and scales of a block are loaded once, for both halves #}
+{% set unsigned = type.unsigned | default("") %}
+{% set number = unsigned or "w_i8" %}
+{% set nibbles = type.raw | default("") == "nibbles" %}
+{% set zero = type.zero | default(0) if unsigned or nibbles else 128 %}
+{% set Scales = "vec4<f32>" if type.has_min == "halves" else "vec3<f32>" %}
 {% for r in range(4) %}
     let w_row{{ r }} = {{ base }}min(n0 + four * 4u + {{ r }}u, N - 1u) * KB;
     let x_at{{ r }} = x_row(min(t0 + four * 4u + {{ r }}u, end - 1u)) * KB * 8u;
-    var w{{ r }} = vec4<f32>();
     var x{{ r }} = vec4<{{ act }}>();
+{% if whole %}
+    var q{{ r }} = vec2<u32>();
+    var s{{ r }} = {{ Scales }}();
+{% else %}
+    var w{{ r }} = vec4<f32>();
+{% endif %}
 {% endfor %}
-{% macro bring(half) %}
-        {{ if_w }}{
+{# Loads what half h of a block needs: x, and w where it is not `whole`, of which both halves come with the first. #}
+{% macro bring(block, h) %}
+{% if h == 0 or not whole %}
+            {{ if_w }}{
 {% for r in range(4) %}
-            w{{ r }} = w4(w_row{{ r }} + {{ half }} / 2u, ({{ half }} & 1u) * 4u + j);
+{% if whole %}
+{% if nibbles %}
+                q{{ r }} = (vec2<u32>(wq[w_row{{ r }} + {{ block }}][j]) >> vec2<u32>(0u, 4u)) & vec2<u32>(0x0f0f0f0fu);
+{% else %}
+                q{{ r }} = vec2<u32>({{ number }}(w_row{{ r }} + {{ block }}, j), {{ number }}(w_row{{ r }} + {{ block }}, j + 4u));
+{% endif %}
+                s{{ r }} = w_scales(w_row{{ r }} + {{ block }});
+{% else %}
+                w{{ r }} = w4(w_row{{ r }} + {{ block }}, j + {{ h * 4 }}u);
+{% endif %}
 {% endfor %}
-        }
-        {{ if_x }}{
+            }
+{% endif %}
+            {{ if_x }}{
 {% for r in range(4) %}
-            x{{ r }} = x[x_at{{ r }} + {{ half }} * 4u + j];
+                x{{ r }} = x[x_at{{ r }} + {{ block }} * 8u + j + {{ h * 4 }}u];
 {% endfor %}
-        }
+            }
 {% endmacro %}
-{{ bring("0u") }}
-    for (var half = 0u; half < KB * 2u; half++) {
+    {
+{{ bring("0u", 0) }}
+    }
+    for (var kb = 0u; kb < KB; kb++) {
+{% for h in range(2) %}
         // What is replaced has been read.
         workgroupBarrier();
         {{ if_w }}{
+{% if whole %}
+            let v = vec4<u32>({% for r in range(4) %}q{{ r }}.{{ "xy"[h] }}{{ ", " if r < 3 }}{% endfor %}){{ "" if unsigned or nibbles else " ^ vec4<u32>(0x80808080u)" }};
+            let high = v >> vec4<u32>(16u);
+            let scales = vec4<f32>({% for r in range(4) %}s{{ r }}.{{ "xy"[h] }}{{ ", " if r < 3 }}{% endfor %});
+{% if type.has_min %}
+            let mins = vec4<f32>({% for r in range(4) %}s{{ r }}.{{ "zw"[h] if type.has_min == "halves" else "z" }}{{ ", " if r < 3 }}{% endfor %});
+{% endif %}
+{% for c in range(4) %}
+            wt[(j * 4u + {{ c }}u) * WIDE + four] = vec4<{{ act }}>(of_bits({{ "high" if c > 1 else "v" }} & vec4<u32>({{ "0xff00u" if c % 2 else "0xffu" }}), vec4<f32>(0x1p23f + {{ zero * 256 if c % 2 else zero }}.0)) * {{ "(scales / 256.0)" if c % 2 else "scales" }}{{ " - mins" if type.has_min }});
+{% endfor %}
+{% else %}
 {% for c in ["x", "y", "z", "w"] %}
             wt[(j * 4u + {{ loop.index0 }}u) * WIDE + four] = vec4<{{ act }}>(vec4<f32>({% for r in range(4) %}w{{ r }}.{{ c }}{{ ", " if r < 3 }}{% endfor %}));
 {% endfor %}
+{% endif %}
         }
         {{ if_x }}{
 {% for c in ["x", "y", "z", "w"] %}
@@ -204,26 +252,65 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% endfor %}
         }
         workgroupBarrier();
-        // The next half comes from memory meanwhile; behind the last it comes again.
-        let next = min(half + 1u, KB * 2u - 1u);
-{{ bring("next") }}
-        if (busy) {
-            // Halves only lie in workgroup memory: products and sums are f32.
-            for (var k = 0u; k < 16u; k++) {
-                let a0 = vec4<f32>(xt[k * HIGH + ty]);
-{% if tall == 8 %}
-                let a1 = vec4<f32>(xt[k * HIGH + 8u + ty]);
+        {
+            // The next half comes from memory meanwhile; behind the last a block comes again.
+{% if h == 0 %}
+{{ bring("kb", 1) }}
+{% else %}
+            let next = min(kb + 1u, KB - 1u);
+{{ bring("next", 0) }}
 {% endif %}
-                let b0 = vec4<f32>(wt[k * WIDE + tx]);
+        }
+        {{ "if (busy) " if straight == 1 }}{
+            // Halves only lie in workgroup memory: products and sums are f32.
+{% if straight == 1 %}
+            for (var at = 0u; at < 16u; at++) {
+{% elif groups > 1 %}
+            {
+                let at = group * {{ straight }}u;
+{% else %}
+            {
+                const at = 0u;
+{% endif %}
+{% for k in range(straight) %}
+                {
+                    let k = at + {{ k }}u;
+                    let a0 = vec4<f32>(xt[k * HIGH + ty]);
+{% if tall == 8 %}
+                    let a1 = vec4<f32>(xt[k * HIGH + 8u + ty]);
+{% endif %}
+                    let b0 = vec4<f32>(wt[k * WIDE + tx]);
 {% if across == 8 %}
-                let b1 = vec4<f32>(wt[k * WIDE + {{ tile[0] // 8 }}u + tx]);
+                    let b1 = vec4<f32>(wt[k * WIDE + {{ tile[0] // 8 }}u + tx]);
 {% endif %}
 {% for i in range(tall) %}{% for g in range(across // 4) %}
-                c{{ i }}_{{ g }} += a{{ i // 4 }}.{{ ["x", "y", "z", "w"][i % 4] }} * b{{ g }};
+                    c{{ i }}_{{ g }} += a{{ i // 4 }}.{{ ["x", "y", "z", "w"][i % 4] }} * b{{ g }};
 {% endfor %}{% endfor %}
+                }
+{% endfor %}
             }
         }
+{% endfor %}
     }
+{% if groups > 1 %}
+    // The sums of the other group, two rows at a time, in the place of w.
+{% for i in range(0, tall, 2) %}
+{% set sums = ["c" ~ i ~ "_0", "c" ~ i ~ "_1", "c" ~ (i + 1) ~ "_0", "c" ~ (i + 1) ~ "_1"] %}
+    workgroupBarrier();
+    if (group > 0u) {
+{% for c in sums %}
+        wt[{{ loop.index0 }}u * GROUP + lane] = {{ c }};
+{% endfor %}
+    }
+    workgroupBarrier();
+    if (group == 0u) {
+{% for c in sums %}
+        {{ c }} += wt[{{ loop.index0 }}u * GROUP + lane];
+{% endfor %}
+    }
+{% endfor %}
+    if (group > 0u) { return; }
+{% endif %}
 {% for i in range(tall) %}
     {
         let t = t0 + ty * 4u + {{ i // 4 * 32 + i % 4 }}u;

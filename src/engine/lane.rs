@@ -11,8 +11,9 @@ use crate::model::Model;
 use crate::plan::tuning::{Known, LaneChoice, LaneTime};
 use crate::plan::{Extent, Grid, Lane, Overrides, Selector};
 
-/// Another lane's product must take less than this share of int8's time.
-const MARGIN: f64 = 0.9;
+/// A product of lane `f16` must take less than this share of int8's time, since its steps have more dispatches. Those
+/// of lane `float` have as many, and it rounds less: it must not take longer.
+const MARGIN_F16: f64 = 0.9;
 /// Rows of a prompt for each token of an answer, as the weight of prefill against decode.
 const PROMPT: f64 = 4.0;
 /// Rows of activations in a measured prefill product, enough workgroups for a large GPU, and most rows of weights that
@@ -122,8 +123,7 @@ async fn measure(product: &Product, gpu: &Gpu) -> Result<LaneChoice> {
             prompt_us: time(product, gpu, lane, ROWS).await? / f64::from(ROWS),
         });
     }
-    let all = |t: &LaneTime| t.decode_us + PROMPT * t.prompt_us;
-    let faster = all(&times[1]) < MARGIN * all(&times[0]);
+    let faster = replaces_int8(&times[1], &times[0]);
     let lane = if faster { other } else { Lane::Fast };
     let reason = format!(
         "int8 products may be emulated here ({percent} % of the rate of f32), and {} of this model {} faster in lane {}",
@@ -132,6 +132,13 @@ async fn measure(product: &Product, gpu: &Gpu) -> Result<LaneChoice> {
         other.name()
     );
     Ok(LaneChoice { lane, reason, rates: Some(rates), times })
+}
+
+/// Whether products in another lane are so much faster than those of int8 that it is taken.
+fn replaces_int8(other: &LaneTime, int8: &LaneTime) -> bool {
+    let all = |t: &LaneTime| t.decode_us + PROMPT * t.prompt_us;
+    let margin = if other.lane == Lane::F16 { MARGIN_F16 } else { 1.0 };
+    all(other) < margin * all(int8)
 }
 
 /// Microseconds of a product with `rows` rows of activations.
@@ -212,4 +219,22 @@ fn buffers(product: &Product, gpu: &Gpu, variant: &'static Variant, rows: u32) -
         ))
     };
     variant.bindings.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lane_float_replaces_int8_where_it_is_faster_and_lane_f16_where_it_is_a_tenth_faster() {
+        let of = |lane, decode_us, prompt_us| LaneTime { lane, decode_us, prompt_us };
+        let int8 = of(Lane::Fast, 10.0, 2.5);
+        // A prompt's rows count four times: 20 us in all.
+        for (lane, prompt_us, taken) in
+            [(Lane::Float, 2.4, true), (Lane::Float, 2.6, false), (Lane::F16, 1.9, true), (Lane::F16, 2.1, false)]
+        {
+            assert_eq!(replaces_int8(&of(lane, 10.0, prompt_us), &int8), taken, "{lane:?} {prompt_us}");
+        }
+        assert!(replaces_int8(&of(Lane::Float, 11.0, 1.5), &int8), "a slower token, a faster prompt");
+    }
 }
