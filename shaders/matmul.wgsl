@@ -64,13 +64,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% for i in range(tall) %}{% for g in range(across // 4) %}
     var c{{ i }}_{{ g }} = vec4<f32>();
 {% endfor %}{% endfor %}
-{% if act == "q8" %}
 {% if groups > 1 %}
     let group = li / GROUP;
     let lane = li % GROUP;
 {% else %}
     let lane = li;
 {% endif %}
+{% if act == "q8" %}
     let tx = lane % WIDE;                  // columns n0 + tx + WIDE j
     let ty = lane / WIDE * {{ tall }}u;    // rows t0 + ty + i
     let busy = t0 + ty < end;
@@ -160,12 +160,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         }
     }
 {% else %}
-{% if groups > 1 %}
-    let group = li / GROUP;
-    let lane = li % GROUP;
-{% else %}
-    let lane = li;
-{% endif %}
     let tx = lane % {{ tile[0] // across }}u;   // columns n0 + 4 tx + c{{ ", and " ~ tile[0] // 2 ~ " more" if across == 8 }}
     let ty = lane / {{ tile[0] // across }}u;   // rows t0 + 4 ty + i{{ ", and 32 more" if tall == 8 }}
 {% set straight = 8 if halved else 16 if span == "n128" else 1 %}{# k in a row; a loop leaves the unrolling to the compiler #}
@@ -182,10 +176,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% endif %}
 {% set if_w, if_x = ("if (!of_x) ", "if (of_x) ") if sides else ("", "if (four < " ~ tile[1] // 4 ~ "u) ") %}
 {% set whole = type.numbers and type.own_w4 is not defined %}{# numbers and scales of a block are loaded once, for both halves #}
-{% set unsigned = type.unsigned | default("") %}
-{% set number = unsigned or "w_i8" %}
-{% set nibbles = type.raw | default("") == "nibbles" %}
-{% set zero = type.zero | default(0) if unsigned or nibbles else 128 %}
 {% set Scales = "vec4<f32>" if type.has_min == "halves" else "vec3<f32>" %}
 {% for r in range(4) %}
     let w_row{{ r }} = {{ base }}min(n0 + four * 4u + {{ r }}u, N - 1u) * KB;
@@ -204,11 +194,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             {{ if_w }}{
 {% for r in range(4) %}
 {% if whole %}
-{% if nibbles %}
-                q{{ r }} = (vec2<u32>(wq[w_row{{ r }} + {{ block }}][j]) >> vec2<u32>(0u, 4u)) & vec2<u32>(0x0f0f0f0fu);
-{% else %}
-                q{{ r }} = vec2<u32>({{ number }}(w_row{{ r }} + {{ block }}, j), {{ number }}(w_row{{ r }} + {{ block }}, j + 4u));
-{% endif %}
+                q{{ r }} = w_pair(w_row{{ r }} + {{ block }}, j);
                 s{{ r }} = w_scales(w_row{{ r }} + {{ block }});
 {% else %}
                 w{{ r }} = w4(w_row{{ r }} + {{ block }}, j + {{ h * 4 }}u);
@@ -231,14 +217,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         workgroupBarrier();
         {{ if_w }}{
 {% if whole %}
-            let v = vec4<u32>({% for r in range(4) %}q{{ r }}.{{ "xy"[h] }}{{ ", " if r < 3 }}{% endfor %}){{ "" if unsigned or nibbles else " ^ vec4<u32>(0x80808080u)" }};
+            let v = vec4<u32>({% for r in range(4) %}q{{ r }}.{{ "xy"[h] }}{{ ", " if r < 3 }}{% endfor %});
             let high = v >> vec4<u32>(16u);
             let scales = vec4<f32>({% for r in range(4) %}s{{ r }}.{{ "xy"[h] }}{{ ", " if r < 3 }}{% endfor %});
 {% if type.has_min %}
             let mins = vec4<f32>({% for r in range(4) %}s{{ r }}.{{ "zw"[h] if type.has_min == "halves" else "z" }}{{ ", " if r < 3 }}{% endfor %});
 {% endif %}
 {% for c in range(4) %}
-            wt[(j * 4u + {{ c }}u) * WIDE + four] = vec4<{{ act }}>(of_bits({{ "high" if c > 1 else "v" }} & vec4<u32>({{ "0xff00u" if c % 2 else "0xffu" }}), vec4<f32>(0x1p23f + {{ zero * 256 if c % 2 else zero }}.0)) * {{ "(scales / 256.0)" if c % 2 else "scales" }}{{ " - mins" if type.has_min }});
+            wt[(j * 4u + {{ c }}u) * WIDE + four] = vec4<{{ act }}>(of_bits({{ "high" if c > 1 else "v" }} & vec4<u32>({{ "0xff00u" if c % 2 else "0xffu" }}), vec4<f32>(0x1p23f + {{ "256.0 * " if c % 2 }}PAIR_ZERO)) * {{ "(scales / 256.0)" if c % 2 else "scales" }}{{ " - mins" if type.has_min }});
 {% endfor %}
 {% else %}
 {% for c in ["x", "y", "z", "w"] %}

@@ -21,6 +21,16 @@ fn bytes4(v: u32) -> vec4<f32> {
 {% endif %}
 {% if act is defined and act == "f32" %}
 const UNITS: u32 = {{ units }}u;
+const PAIR_ZERO = {{ zero if unsigned or raw == "nibbles" else 128 }}.0;
+fn w_pair(b: u32, j: u32) -> vec2<u32> {
+{% if raw == "nibbles" %}
+    return (vec2<u32>(wq[b][j]) >> vec2<u32>(0u, 4u)) & vec2<u32>(0x0f0f0f0fu);
+{% elif unsigned %}
+    return vec2<u32>({{ unsigned }}(b, j), {{ unsigned }}(b, j + 4u));
+{% else %}
+    return vec2<u32>(w_i8(b, j), w_i8(b, j + 4u)) ^ vec2<u32>(0x80808080u);
+{% endif %}
+}
 {% set fours = 8 // units %}
 {% set both = has_min == "halves" %}
 struct X { {% for j in range(fours) %}x{{ j }}: vec4<f32>, {% endfor %}{% if has_min %}all: {{ "vec2<f32>" if both else "f32" }}, {% endif %}}

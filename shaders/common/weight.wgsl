@@ -7,6 +7,7 @@
 //   X, load_x(i)      the activations that meet piece i of a row
 //   load_piece(i)     all that memory holds of piece i of all of wq
 //   dot_piece(p, X)   its product with activations
+//   w_pair(b, j)      elements 4j..4j+3 and 16+4j..16+4j+3 of block b, j in 0..4, as bytes, each PAIR_ZERO more than it is worth before scaling
 //   quantized types have all of these by common/numbers.wgsl
 // quantized types only:
 //   w_i8(b, j)        elements 4j..4j+3 as signed int8 in a u32, before scaling
@@ -19,6 +20,7 @@
    type.has_min and so on. Each type's file sets
      units          pieces of 16 bytes that a block's numbers take in memory
      numbers        w_i8 and w_scales exist: the type is quantized
+     own_w4         set where w4 is more than w_i8 times w_scales
      has_min        the third of w_scales counts; "halves": there is a fourth, the min of elements 16..31
      halves_scale   the second of w_scales differs from the first #}
 @group(0) @binding(1) var<storage, read> wq: array<vec4<u32>>;

@@ -12,7 +12,7 @@ use crate::plan::tuning::{Known, LaneChoice, LaneTime};
 use crate::plan::{Extent, Grid, Lane, Overrides, Selector};
 
 /// A product of lane `f16` must take less than this share of int8's time, since its steps have more dispatches. Those
-/// of lane `float` have as many, and it rounds less: it must not take longer.
+/// of lane `float` have as many, and it rounds less: there any gain counts.
 const MARGIN_F16: f64 = 0.9;
 /// Rows of a prompt for each token of an answer, as the weight of prefill against decode.
 const PROMPT: f64 = 4.0;
