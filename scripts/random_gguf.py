@@ -1,4 +1,4 @@
-"""Writes a GGUF file with random weights in the shape of a Llama: what it costs to load and to run does not depend on what it knows.
+"""Writes a GGUF file with random weights in the shape of a Llama, or of Qwen3-Embedding: what it costs to load and to run does not depend on what it knows.
 
     python3 scripts/random_gguf.py OUT.gguf --shape llama-3.1-8b --type q8_0
 
@@ -19,6 +19,7 @@ SHAPES = {
     "llama-3.2-1b": (16, 2048, 8192, 32, 8, 64, 128256),
     "deep": (64, 64, 128, 2, 1, 32, 512),
     "layer": (1, 4096, 14336, 32, 8, 128, 1024),
+    "qwen3-embedding-0.6b": (28, 1024, 3072, 16, 8, 128, 151669),
 }
 
 # name -> GGML's number, values and bytes of a block, where its scales (halves) are
@@ -151,20 +152,24 @@ def main() -> None:
     parser.add_argument("--type", choices=TYPES, default="q8_0")
     options = parser.parse_args()
     layers, d, f, h, g, e, v = SHAPES[options.shape]
+    embeds = options.shape.startswith("qwen3")
+    arch = "qwen3" if embeds else "llama"
     pairs = {
-        "general.architecture": "llama",
+        "general.architecture": arch,
         "general.name": f"random {options.shape} {options.type}",
-        "llama.block_count": layers,
-        "llama.context_length": 8192,
-        "llama.embedding_length": d,
-        "llama.feed_forward_length": f,
-        "llama.attention.head_count": h,
-        "llama.attention.head_count_kv": g,
-        "llama.attention.key_length": e,
-        "llama.attention.value_length": e,
-        "llama.rope.freq_base": 500000.0,
-        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+        f"{arch}.block_count": layers,
+        f"{arch}.context_length": 8192,
+        f"{arch}.embedding_length": d,
+        f"{arch}.feed_forward_length": f,
+        f"{arch}.attention.head_count": h,
+        f"{arch}.attention.head_count_kv": g,
+        f"{arch}.attention.key_length": e,
+        f"{arch}.attention.value_length": e,
+        f"{arch}.rope.freq_base": 500000.0,
+        f"{arch}.attention.layer_norm_rms_epsilon": 1e-5,
         **tokenizer(v),
+        # 3: a text is its last token.
+        **({"qwen3.pooling_type": 3} if embeds else {}),
     }
     tensors = [("token_embd.weight", (v, d)), ("output_norm.weight", (d,))]
     for i in range(layers):
@@ -179,7 +184,10 @@ def main() -> None:
             (f"blk.{i}.ffn_up.weight", (f, d)),
             (f"blk.{i}.ffn_down.weight", (d, f)),
         ]
-    tensors.append(("output.weight", (v, d)))
+        if embeds:
+            tensors += [(f"blk.{i}.attn_{part}_norm.weight", (e,)) for part in "qk"]
+    if not embeds:
+        tensors.append(("output.weight", (v, d)))
     write(options.out, pairs, [(name, shape, *(("f32", 1.0) if len(shape) == 1 else (options.type, None))) for name, shape in tensors])
 
 

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { textsOf } from '../../scripts/lib/embed_bench.mjs';
 import { Failure, main, root } from '../../scripts/lib/env.mjs';
 import { localModel, openPage } from '../../scripts/lib/headless.mjs';
 
@@ -15,6 +16,8 @@ const HELP = `node bench/peers/run.mjs OPTIONS     first: npm install --prefix b
   --prompt N (1024)   words of the prompt     --gen N (128)     --runs N (5)     --headed
   --picture SIDE   in place of a text: milliseconds until the first token about a picture of SIDE x SIDE pixels, a JPEG; the model's mmproj file lies
                    beside it; --peer wllama or millrace
+  --embed TEXTS    in place of a text: so many texts of 62 words a second; --peer transformers (a folder with onnx/model.onnx is --dtype fp32),
+                   which reads --batch N (64) texts at a time, or millrace
 `;
 
 const OPTIONS = {
@@ -27,6 +30,8 @@ const OPTIONS = {
   gen: { type: 'string', default: '128' },
   runs: { type: 'string', default: '5' },
   picture: { type: 'string' },
+  embed: { type: 'string' },
+  batch: { type: 'string', default: '64' },
   headed: { type: 'boolean' },
   help: { type: 'boolean' },
 };
@@ -41,7 +46,12 @@ main(async () => {
   if (!['1', 'all'].includes(given.threads)) throw new Failure(`--threads is "${given.threads}"; use 1 or all`);
   if (given.picture !== undefined && given.peer === 'transformers')
     throw new Failure('--picture: use it with --peer wllama or millrace');
-  for (const name of ['prompt', 'gen', 'runs', ...(given.picture === undefined ? [] : ['picture'])])
+  if (given.embed !== undefined && given.peer === 'wllama')
+    throw new Failure('--embed: use it with --peer transformers or millrace');
+  if (given.embed !== undefined && given.picture !== undefined)
+    throw new Failure('--embed and --picture measure different things: give one of them');
+  const optional = ['picture', 'embed'].filter((name) => given[name] !== undefined);
+  for (const name of ['prompt', 'gen', 'runs', 'batch', ...optional])
     if (!/^[1-9]\d{0,5}$/.test(given[name]))
       throw new Failure(`--${name} is "${given[name]}"; it must be a whole number from 1`);
   const modules = join(root, 'bench', 'peers', 'node_modules');
@@ -68,8 +78,19 @@ main(async () => {
       gen: Number(given.gen),
       runs: Number(given.runs),
       picture: given.picture === undefined ? null : Number(given.picture),
+      texts: given.embed === undefined ? null : textsOf(Number(given.embed), 62),
+      batch: Number(given.batch),
     };
     const runs = await page.evaluate(runInPage, job);
+    if (job.texts) {
+      const times = runs.map((run) => run.ms).sort((a, b) => a - b);
+      const texts_s = (1000 * job.texts.length) / times[times.length >> 1];
+      const { peer, model, dtype, device, batch } = job;
+      process.stdout.write(
+        `${JSON.stringify({ peer, model, dtype, device, batch, texts: job.texts.length, texts_s, runs })}\n`,
+      );
+      return;
+    }
     if (job.picture !== null) {
       const times = runs.map((run) => run.ms).sort((a, b) => a - b);
       const { prompt: _, gen: __, ...rest } = job;
@@ -97,15 +118,16 @@ function said(work) {
 
 /**
  * In the page: per run, tokens and the time from the first to the last of them; or, with pictures, the prompt's tokens and the time to the first one of the
- * answer. One run before them does not count.
+ * answer; or, with texts, the time to embed them all. One run before them does not count.
  */
-async function runInPage({ peer, model, dtype, device, threads, prompt, gen, runs, picture }) {
+async function runInPage({ peer, model, dtype, device, threads, prompt, gen, runs, picture, texts, batch }) {
   const at = new URL(model, location.href);
   const projector = new URLSearchParams(at.hash.slice(1)).get('mmproj');
   const engines = {
     async millrace() {
       const { Engine } = await import('/pkg/index.js');
       const engine = await Engine.load({ model: at.href, device, cache: false });
+      if (texts) return async () => (await engine.embed(texts)).vectors.length;
       if (picture)
         return async (image) => {
           const content = [
@@ -164,7 +186,19 @@ async function runInPage({ peer, model, dtype, device, threads, prompt, gen, run
       const hosted = at.origin !== location.origin;
       // A folder of this machine is served under /model/.
       if (!hosted) Object.assign(env, { allowRemoteModels: false, allowLocalModels: true, localModelPath: '/' });
-      const pipe = await pipeline('text-generation', hosted ? model : 'model', { device: 'webgpu', dtype });
+      const folder = hosted ? model : 'model';
+      if (texts) {
+        const pipe = await pipeline('feature-extraction', folder, { device: 'webgpu', dtype });
+        return async () => {
+          let vectors = 0;
+          for (let at = 0; at < texts.length; at += batch) {
+            const found = await pipe(texts.slice(at, at + batch), { pooling: 'mean', normalize: true });
+            vectors += found.dims[0];
+          }
+          return vectors;
+        };
+      }
+      const pipe = await pipeline('text-generation', folder, { device: 'webgpu', dtype });
       return async (arrived) => {
         let tokens = 0;
         const streamer = new TextStreamer(pipe.tokenizer, {
@@ -181,6 +215,15 @@ async function runInPage({ peer, model, dtype, device, threads, prompt, gen, run
   };
   const run = await engines[peer]();
   const all = [];
+  if (texts) {
+    for (let i = 0; i <= runs; i += 1) {
+      const began = performance.now();
+      const vectors = await run();
+      if (vectors !== texts.length) throw new Error(`${vectors} vectors of ${texts.length} texts`);
+      all.push({ ms: performance.now() - began });
+    }
+    return all.slice(1);
+  }
   if (picture) {
     for (let i = 0; i <= runs; i += 1) {
       const image = await drawn(picture, i);

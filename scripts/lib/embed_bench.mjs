@@ -7,21 +7,27 @@ const TEXTS = [
   [1, 20],
 ];
 
-/** Runs in the page, with texts of a number of frequent words of one token each, the same in every run. */
-async function measure({ model, lane, runs, texts: kinds }) {
+const WORDS = 'time year people way day man life child world school state family student group country problem'.split(
+  ' ',
+);
+
+/** Texts of a number of frequent words of one token each, the same in every run. */
+export function textsOf(count, length) {
+  let seed = 1;
+  const word = () => {
+    seed = (seed * 1103515245 + 12345) % 2147483648;
+    return WORDS[Math.floor((seed / 2147483648) * WORDS.length)];
+  };
+  return Array.from({ length: count }, () => Array.from({ length }, word).join(' '));
+}
+
+/** Runs in the page. */
+async function measure({ model, lane, runs, kinds }) {
   try {
     const { Engine } = await import('/pkg/index.js');
     const engine = await Engine.load({ model, cache: false, ...(lane && { lane }) });
-    const words =
-      'time year people way day man life child world school state family student group country problem'.split(' ');
-    let seed = 1;
-    const word = () => {
-      seed = (seed * 1103515245 + 12345) % 2147483648;
-      return words[Math.floor((seed / 2147483648) * words.length)];
-    };
     const rows = [];
-    for (const [count, length] of kinds) {
-      const texts = Array.from({ length: count }, () => Array.from({ length }, word).join(' '));
+    for (const texts of kinds) {
       const times = [];
       let tokens = 0;
       // The first run also compiles, and does not count.
@@ -30,7 +36,7 @@ async function measure({ model, lane, runs, texts: kinds }) {
         ({ tokens } = await engine.embed(texts));
         if (run > 0) times.push(performance.now() - began);
       }
-      rows.push({ texts: count, tokens, times });
+      rows.push({ texts: texts.length, tokens, times });
     }
     return { value: { adapter: engine.info.adapter.name, lane: engine.info.lane, rows } };
   } catch (error) {
@@ -40,7 +46,7 @@ async function measure({ model, lane, runs, texts: kinds }) {
 
 /** Measures on a blank page of the server. */
 export async function embedBench(page, options) {
-  const { value, failure } = await page.evaluate(measure, { ...options, texts: TEXTS });
+  const { value, failure } = await page.evaluate(measure, { ...options, kinds: TEXTS.map((kind) => textsOf(...kind)) });
   if (failure) throw new CodedError(failure.code, failure.message);
   for (const row of value.rows) {
     row.median_ms = [...row.times].sort((a, b) => a - b)[Math.floor(row.times.length / 2)];

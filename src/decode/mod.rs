@@ -28,6 +28,8 @@ pub use bisect::Compared;
 pub use chunk::MOST as RING;
 pub use drafter::DRAFTS;
 pub use pool::Text;
+#[cfg(feature = "lab")]
+pub use pool::widen_below;
 pub use profile::{KernelRow, PrefillRow, ProfileRow, RowsTime, Use};
 #[cfg(test)]
 pub(crate) use program::build_plan;

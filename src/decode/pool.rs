@@ -54,18 +54,49 @@ impl Rows {
     }
 }
 
-/// Most passes whose results are read back at once.
+/// Most passes whose results are read back at once, and rows of all of these.
 const TOGETHER: usize = 16;
+const TOGETHER_ROWS: usize = 8192;
 /// The duration of passes that are read back at once, ms: a readback takes longer than a pass over few rows of a small
 /// model.
 const TOGETHER_MS: f64 = 20.0;
+/// Passes that take less than this, ms, leave most of the GPU idle: wider ones take their place.
+const SHORT_MS: f64 = 5.0;
+/// Passes that have to be read before that is said: the first ones may wait for the driver.
+const MEASURED: usize = 4;
+
+#[cfg(feature = "lab")]
+thread_local!(static SHORT: std::cell::Cell<f64> = const { std::cell::Cell::new(SHORT_MS) });
+
+/// Sets the milliseconds below which passes over texts are widened in this thread: for tests.
+#[cfg(feature = "lab")]
+pub fn widen_below(ms: Option<f64>) {
+    SHORT.set(ms.unwrap_or(SHORT_MS));
+}
+
+fn short_ms() -> f64 {
+    #[cfg(feature = "lab")]
+    return SHORT.get();
+    #[cfg(not(feature = "lab"))]
+    SHORT_MS
+}
 
 /// Passes in flight, whose results go to one of two staging buffers.
 struct Running {
     place: usize,
+    passes: usize,
     texts: Range<usize>,
     bytes: u64,
     pending: Pending,
+}
+
+/// How passes over texts ended.
+#[derive(PartialEq)]
+enum Ended {
+    /// All have run.
+    All,
+    /// They are so short that the rest is better read in wider ones.
+    Short,
 }
 
 impl Session {
@@ -104,17 +135,35 @@ impl Session {
         if self.model().config().reads_whole() && longest > self.sizes().rows {
             self.widen(longest).await?;
         }
+        let mut found = Vec::with_capacity(texts.len());
+        while self.run_passes(texts, &mut found, cancel, on_read).await? == Ended::Short {
+            self.widen_most().await?;
+        }
+        Ok(found)
+    }
+
+    /// Runs passes over the texts behind those that are `found`, and takes their results: over all of them, or until it
+    /// shows that wider passes are quicker.
+    async fn run_passes(
+        &mut self,
+        texts: &[Text],
+        found: &mut Vec<Vec<f32>>,
+        cancel: &Cancel,
+        on_read: &mut dyn FnMut(usize),
+    ) -> Result<Ended> {
         let slot = self.states.vacate()? as u32;
-        let passes = self.passes_of(texts);
+        let passes = self.passes_of(&texts[found.len()..]);
+        let most_together = TOGETHER.min(TOGETHER_ROWS / self.sizes().rows.max(1) as usize).max(1);
         let (from, width) = self.model().config().pooled();
         let row = stride(width);
-        let most = passes.iter().map(|pass| pass.taken.len().max(1)).max().unwrap_or(1) * passes.len().min(TOGETHER);
+        let most =
+            passes.iter().map(|pass| pass.taken.len().max(1)).max().unwrap_or(1) * passes.len().min(most_together);
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let place = || self.gpu.buffer("pooled", (most * row * 4) as u64, usage);
         let places = [place()?, place()?];
-        let mut found = Vec::with_capacity(texts.len());
         // Only one group of passes runs while the next is recorded, so that cancellation takes effect soon.
         let mut running: Option<Running> = None;
+        let (mut ended, mut read) = (Ended::All, 0);
         let (mut together, mut taken_at) = (1, now_ms());
         let mut rest = &passes[..];
         for i in 0.. {
@@ -133,25 +182,37 @@ impl Session {
             let Some(submission) = last else { break };
             // Without results, a readback of 4 bytes tells that the passes have run.
             let bytes = bytes.max(4);
-            let next =
-                Running { place: to, texts: begun..end, bytes, pending: self.gpu.map(&places[to], bytes, submission) };
+            let pending = self.gpu.map(&places[to], bytes, submission);
+            let next = Running { place: to, passes: now.len(), texts: begun..end, bytes, pending };
             if let Some(earlier) = running.replace(next) {
-                self.take_texts(earlier, &places, [row, width], &mut found).await?;
+                let passes = earlier.passes;
+                self.take_texts(earlier, &places, [row, width], found).await?;
                 on_read(found.len());
                 let ms = now_ms() - std::mem::replace(&mut taken_at, now_ms());
+                read += passes;
+                if read >= MEASURED && ms < short_ms() * passes as f64 && self.wider_pay(rest.len()) {
+                    ended = Ended::Short;
+                    break;
+                }
                 together = match ms {
-                    ..TOGETHER_MS => (together * 2).min(TOGETHER),
+                    ..TOGETHER_MS => (together * 2).min(most_together),
                     _ if ms > 3.0 * TOGETHER_MS => (together / 2).max(1),
                     _ => together,
                 };
             }
         }
         if let Some(last) = running {
-            self.take_texts(last, &places, [row, width], &mut found).await?;
+            self.take_texts(last, &places, [row, width], found).await?;
             on_read(found.len());
         }
         cancel.check()?;
-        Ok(found)
+        Ok(ended)
+    }
+
+    /// Whether so many passes are enough for wider ones, where there may be any.
+    fn wider_pay(&self, passes: usize) -> bool {
+        let (rows, widest) = (self.sizes().rows as usize, self.widest() as usize);
+        widest > rows && passes * rows >= widest
     }
 
     /// The passes over texts, in order: as many texts in a pass as fit; a longer text has passes of its own.
@@ -244,7 +305,7 @@ impl Session {
     /// Waits for passes, and takes their results.
     async fn take_texts(
         &self,
-        Running { place, texts, bytes, pending }: Running,
+        Running { place, texts, bytes, pending, .. }: Running,
         places: &[Buffer; 2],
         [row, width]: [usize; 2],
         found: &mut Vec<Vec<f32>>,

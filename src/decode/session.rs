@@ -115,6 +115,8 @@ pub struct Session {
     pub(crate) rows_pay: Option<bool>,
     /// Times of steps of one sequence, for the next generation's drafts.
     pub(super) step_times: StepTimes,
+    /// Rows of the widest passes over texts that are read whole; 0 where passes are not widened.
+    widest: u32,
     /// Of a tower: the position embeddings that the GPU has, and the [`Session::edition`] with their buffer.
     pub(super) placed: Option<(u32, Rc<[f32]>)>,
     /// Of a tower: milliseconds of a patch, by the last tile.
@@ -183,6 +185,7 @@ impl Session {
             drafter: None,
             rows_pay: None,
             step_times: StepTimes::default(),
+            widest: 0,
             placed: None,
             ms_a_patch: None,
         };
@@ -673,6 +676,32 @@ impl Session {
             .lay_where_there_is_room(self.weights, Sizes { rows, ..self.program.sizes }, self.program.asked)
             .await?;
         self.move_to(program)
+    }
+
+    /// Rows of the widest passes over texts that are read whole; 0 where passes are not widened.
+    pub(super) fn widest(&self) -> u32 {
+        self.widest
+    }
+
+    /// Lets passes over many texts have up to `rows` rows, where shorter ones are no work for the GPU.
+    pub(crate) fn widen_up_to(&mut self, rows: u32) {
+        self.widest = rows;
+    }
+
+    /// Widens passes as far as they may be, and the states with them. Where the GPU has no memory for that, passes stay
+    /// as they are from now on.
+    pub(super) async fn widen_most(&mut self) -> Result<()> {
+        let Sizes { capacity, .. } = self.program.sizes;
+        let sizes =
+            Sizes { rows: self.widest, capacity: capacity.max(self.widest.next_multiple_of(64)), ..self.program.sizes };
+        match self.lay_where_there_is_room(self.weights, sizes, self.program.asked).await {
+            Ok(program) => self.move_to(program),
+            Err(e) if e.kind() == ErrorKind::OutOfMemory => {
+                self.widest = 0;
+                Ok(())
+            }
+            Err(e) => Err(e),
+        }
     }
 
     /// Runs every step of prefill and decode once with the done flag set, so that kernels return at once: drivers that

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::load::{context_of, describe, gpu_options, reserve, selector, sizes_of};
+use super::load::{context_of, describe, gpu_options, reserve, selector, sizes_of, widest_pass};
 use super::pictures::Found;
 use super::vision::open_tower;
 use super::{Engine, Info, LoadOptions, SelfTestInfo};
@@ -190,7 +190,7 @@ async fn draw(
     let context = context_of(options, model.config())?;
     let mut sizes = sizes_of(options, context);
     if full && model.config().reads_whole() {
-        sizes.rows = context;
+        sizes.rows = context.max(widest_pass(options, model.config(), gpu));
     }
     let plans = decode::build_plans(model.as_ref(), &mut layout, &select, sizes, Asked::default())?;
     select.finish()?;
@@ -252,9 +252,11 @@ async fn survey(
 
 impl Survey {
     fn fit(&self, caps: &Caps, room: Room, context: u32) -> Fit {
+        // Passes over several texts have more rows than one text has positions.
+        let positions = if self.info.model.pooling.is_some() { context.max(self.sizes.rows) } else { context };
         let of = |role: &[Role]| {
             let specs = self.layout.specs().iter().filter(|s| role.contains(&s.role()));
-            specs.map(|s| bytes_at(s, self.sizes, context)).sum::<u64>()
+            specs.map(|s| bytes_at(s, self.sizes, positions)).sum::<u64>()
         };
         // A recurrent state has checkpoints to go back to.
         let recurrent =
@@ -263,7 +265,7 @@ impl Survey {
         let state = self.layout.specs().iter().filter_map(|s| s.state).map(recurrent).sum::<u64>();
         let of_one = if state > 0 { state * decode::STATE_COPIES + logits * CHECKPOINTS as u64 } else { 0 };
         let copies = u64::from(self.sizes.slots) * of_one;
-        let spare = decode::most_beside(&self.layout, self.sizes, context, self.info.model.pooling.is_none());
+        let spare = decode::most_beside(&self.layout, self.sizes, positions, self.info.model.pooling.is_none());
         let (weights, kv, activations) =
             (of(&[Role::Weight]), of(&[Role::State]) + copies, of(&[Role::Scratch, Role::Control]) + spare);
         let encoder = self.encoder;
@@ -276,14 +278,14 @@ impl Survey {
             total: weights + kv + activations + encoder,
             beside: room.beside,
         };
-        let buffers = self.layout.specs().iter().map(|s| (s, bytes_at(s, self.sizes, context)));
+        let buffers = self.layout.specs().iter().map(|s| (s, bytes_at(s, self.sizes, positions)));
         let largest = buffers
             .max_by_key(|(_, bytes)| *bytes)
             .map_or_else(|| (String::new(), 0), |(s, bytes)| (s.name.to_string(), bytes));
         let limits = Limits { buffer: caps.max_buffer, binding: caps.binding_limit, memory: room.memory };
         let mut problems = Vec::new();
         let limit = caps.max_buffer.min(caps.binding_limit);
-        let cache = largest_cache(&self.layout, self.sizes, context);
+        let cache = largest_cache(&self.layout, self.sizes, positions);
         if cache > limit {
             let each =
                 if self.sizes.slots > 1 { format!(" for each of {} answers", self.sizes.slots) } else { String::new() };

@@ -276,6 +276,7 @@ async fn new_session(
     let sizes = sizes_of(options, context);
     let mut session = Session::new(gpu.clone(), model, layout, select, context, sizes).await?;
     session.rows_pay = options.together;
+    session.widen_up_to(widest_pass(options, session.model().config(), gpu));
     session.limit_context(super::fit::context_that_fits(
         session.layout(),
         session.sizes(),
@@ -328,6 +329,13 @@ pub(super) fn sizes_of(options: &LoadOptions, context: u32) -> Sizes {
         options.cache_start.unwrap_or(CACHE_START),
         options.slots.unwrap_or(1).max(options.concurrency.unwrap_or(1)),
     )
+}
+
+/// Rows of the widest passes over texts that are read whole; 0 where the caller says how many rows passes have, and on the
+/// CPU, which no pass is too short for.
+pub(super) fn widest_pass(options: &LoadOptions, config: &model::ModelConfig, gpu: &Gpu) -> u32 {
+    let widened = config.reads_whole() && config.pooling.is_some() && options.prefill_rows.is_none() && !gpu.is_cpu();
+    if widened { config.widest_pass() } else { 0 }
 }
 
 /// The context that the caller wants, or else the model's.

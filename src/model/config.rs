@@ -8,6 +8,10 @@ use crate::error::{Error, Result};
 use crate::layout::Scratch;
 use crate::plan::{Activation, Heads, LinearHeads, LinearKind, Mlp, PictureMask, Routing};
 
+/// Most rows of a pass over texts, and bytes that its widest activations may take.
+const WIDEST_PASS: u32 = 2048;
+const WIDEST_BYTES: usize = 32 << 20;
+
 /// Sizes and constants of a model.
 #[derive(Debug, Clone)]
 pub struct ModelConfig {
@@ -442,6 +446,15 @@ impl ModelConfig {
     /// Whether a text has to be read in one pass.
     pub fn reads_whole(&self) -> bool {
         self.encoder.both_ways || matches!(self.pooling, Some(Pooling::Mean | Pooling::Cls))
+    }
+
+    /// Rows of the widest passes over texts that are read whole, for GPUs to which fewer are no work: as many as keep
+    /// the widest activations within [`WIDEST_BYTES`].
+    pub fn widest_pass(&self) -> u32 {
+        let gated = if self.mlp.gated { 2 } else { 1 };
+        let widest = self.layers.iter().map(|layer| layer.ff.unwrap_or(self.ff) * gated).max().unwrap_or(0);
+        let most = WIDEST_BYTES / 4 / widest.max(self.width * 3).max(1);
+        (1 << most.max(1).ilog2()).min(WIDEST_PASS)
     }
 
     /// A layer's heads.

@@ -32,6 +32,7 @@ mod template_variables;
 mod tojson;
 mod tokenizer;
 mod turns;
+mod words;
 
 pub use clock::DateTime;
 pub use guard::Guarded;

@@ -10,6 +10,7 @@ use crate::format::{Checkpoint, Metadata};
 use super::guard::{Guard, Guarded, Normalize};
 use super::pieces::Pieces;
 use super::template_source::TemplateSource;
+use super::words::Words;
 use super::{StreamDecoder, eos, gguf, hf};
 
 /// The texts of the tokens that chat templates refer to, e.g. `bos_token` → `<s>`.
@@ -30,6 +31,8 @@ pub struct Tokenizer {
     suppressed: Vec<u32>,
     special: SpecialTokens,
     pieces: Rc<Pieces>,
+    /// Tokens of words, where texts are cut at white space.
+    words: Option<Words>,
     /// Ids that the model has rows for, where there are fewer than tokens.
     rows: Option<usize>,
     warnings: Vec<String>,
@@ -88,7 +91,8 @@ impl Tokenizer {
         // A head has rows for all ids.
         suppressed.extend(pieces.gaps());
         let eos = eos::with_turn_ends(eos, &inner, template);
-        Ok(Self { inner, prefix, suffix, bos, eos, suppressed, special, pieces, rows: None, warnings })
+        let words = Words::of(&inner);
+        Ok(Self { inner, prefix, suffix, bos, eos, suppressed, special, pieces, words, rows: None, warnings })
     }
 
     /// The tokens that were added behind the rows of a model's embeddings. `BAD_MODEL` where the vocabulary itself is
@@ -163,12 +167,15 @@ impl Tokenizer {
     /// Token ids of `text`; with `add_special`, also what the model wants around a text (usually the beginning-of-text
     /// token). Pass false for a rendered chat template, which holds its own.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>> {
-        let encoding = self
-            .inner
-            .encode_fast(text, add_special)
-            .map_err(|e| Error::tokenizer(format!("the text cannot be encoded: {e}")))?;
-        let ids = encoding.get_ids();
-        self.in_rows(if add_special { [&self.prefix, ids, &self.suffix].concat() } else { ids.to_vec() })
+        let by_library = |text: &str, special| match self.inner.encode_fast(text, special) {
+            Ok(encoding) => Ok(encoding.get_ids().to_vec()),
+            Err(e) => Err(Error::tokenizer(format!("the text cannot be encoded: {e}"))),
+        };
+        let ids = match &self.words {
+            Some(words) => words.encode(text, add_special, |word| by_library(word, false))?,
+            None => by_library(text, add_special)?,
+        };
+        self.in_rows(if add_special { [&self.prefix[..], &ids, &self.suffix].concat() } else { ids })
     }
 
     /// Token ids of a prompt in which control tokens that messages spell have marks: these stay text.

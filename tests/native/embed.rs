@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use millrace::base::Cancel;
 use millrace::convert;
+use millrace::decode::widen_below;
 use millrace::engine::{EmbedOptions, Engine, LoadOptions, Prompt, Request, RerankOptions};
 use millrace::error::ErrorKind;
-use millrace::gpu::DeviceChoice;
+use millrace::gpu::{DeviceChoice, Refuse};
 use millrace::model::{AskedPooling, Pooling};
 use millrace::plan::Lane;
 use millrace::source::disk::open_path;
@@ -129,6 +130,58 @@ fn among_others(name: &str) {
 fn embeddings_are_cut_and_left_as_long_as_they_are() {
     for name in ["qwen3-hf", "gemma-hf"] {
         cut_and_left(name);
+    }
+}
+
+/// Where passes are short, those over the texts behind them are wider, and wider than a text may be long: texts become the
+/// same as before, by learned positions and by rotations with windows.
+#[test]
+fn many_texts_are_read_in_wider_passes() {
+    for (name, number) in [("bert-gguf", 144), ("gemma-gguf", 40)] {
+        let (path, expected) = fixture(name);
+        let mut engine = load(&path, lane(Lane::Exact)).expect("a model");
+        let texts: Vec<String> = expected.texts.iter().cycle().take(number).cloned().collect();
+        let mut widened_below = |ms, texts: &[String]| {
+            widen_below(Some(ms));
+            let vectors = embed(&mut engine, texts, &EmbedOptions::default());
+            widen_below(None);
+            (vectors, engine.info().memory.activations)
+        };
+        let (alone, narrow) = widened_below(0.0, &expected.texts);
+        let (some, before) = widened_below(f64::INFINITY, &texts[..16]);
+        let (many, wide) = widened_below(f64::INFINITY, &texts);
+        let (again, after) = widened_below(f64::INFINITY, &expected.texts);
+        assert_eq!((before, after), (narrow, wide), "{name}: few texts change nothing");
+        assert!(wide > 3 * narrow, "{name}: passes were not widened: {wide} bytes, {narrow} before");
+        for (vectors, count) in [(some, 16), (many, number), (again, alone.len())] {
+            assert_eq!(vectors.len(), count, "{name}");
+            for (i, vector) in vectors.iter().enumerate() {
+                let apart = apart(vector, &alone[i % alone.len()]);
+                assert!(apart <= 1e-6, "{name}: text {i} of {count} is {apart} from what it is alone");
+            }
+        }
+    }
+}
+
+/// Where the GPU has no memory for wider passes, texts are read in those that there are.
+#[test]
+fn passes_stay_as_they_are_where_wider_ones_do_not_fit() {
+    let (path, expected) = fixture("bert-gguf");
+    let texts: Vec<String> = expected.texts.iter().cycle().take(144).cloned().collect();
+    for late in [false, true] {
+        let mut engine = load(&path, lane(Lane::Exact)).expect("a model");
+        let alone = embed(&mut engine, &expected.texts, &EmbedOptions::default());
+        let narrow = engine.info().memory.activations;
+        // Behind the two buffers that results are read back through.
+        engine.device().refuse_buffers(Some(Refuse { after: 2, once: true, late }));
+        widen_below(Some(f64::INFINITY));
+        let many = embed(&mut engine, &texts, &EmbedOptions::default());
+        engine.device().refuse_buffers(None);
+        let again = embed(&mut engine, &texts, &EmbedOptions::default());
+        widen_below(None);
+        assert_eq!(engine.info().memory.activations, narrow, "late: {late}");
+        assert!(many.len() == 144 && many == again, "late: {late}");
+        assert!(many.iter().enumerate().all(|(i, vector)| apart(vector, &alone[i % alone.len()]) <= 1e-6));
     }
 }
 
