@@ -1,9 +1,9 @@
 // y[t][ROW0 + n] (+)= sum over k of w[n][k] * x[t][k] (+ bias[n]): a tile of {{ tile[0] }} (n) x {{ tile[1] }} (t) a workgroup. K goes through workgroup memory.
 // int8: {{ "two" if span != "n32" else "four" }} blocks of 32 a stage, each block decoded once, by one invocation{{ "; each of them is multiplied by a quarter of the invocations, whose sums are added last: few rows would else leave the GPU without workgroups" if span == "n32" }}.
-// Floats: half a block, turned so that an invocation reads four rows of one k at once. An invocation reads the numbers and scales that it brings of a block once, for both halves.
+// Floats: half a block, turned so that an invocation reads four rows of one k at once. An invocation reads the numbers and scales that it brings of a block once, for both halves. Activations in halves become f32 on their way to workgroup memory.
 {% set wide = 8 if span == "n32" else 16 %}{# invocations that share rows #}
 {% set experts = experts | default(false) %}
-{% set halved = act == "f32" and span == "n64" and not experts %}{# two groups of invocations take half of each stage's k #}
+{% set halved = act != "q8" and span == "n64" and not experts %}{# two groups of invocations take half of each stage's k #}
 {% set across = tile[0] // wide if act == "q8" else tile[0] * tile[1] * (2 if halved else 1) // (workgroup * rows) %}{# columns of an invocation #}
 {% set sides = workgroup == tile[0] + tile[1] %}{# in floats: some invocations bring w, the others x #}
 {% set groups = workgroup // (wide * (tile[1] // rows)) if act == "q8" else 2 if halved else 1 %}{# of invocations, each with blocks of its own; in floats k of its own #}
@@ -31,8 +31,8 @@ var<workgroup> xd: array<{{ "vec2<f32>" if mins else "f32" }}, BLOCKS * TALL>;  
 {% else %}
 const WIDE = {{ tile[0] // 4 + 1 }}u;   // one more than there are: neighbours store to other banks
 const HIGH = {{ tile[1] // 4 + 1 }}u;
-var<workgroup> wt: array<vec4<{{ act }}>, 16u * WIDE>;   // [16 k][{{ tile[0] }} n / 4]
-var<workgroup> xt: array<vec4<{{ act }}>, 16u * HIGH>;   // [16 k][{{ tile[1] }} t / 4]
+var<workgroup> wt: array<vec4<f32>, 16u * WIDE>;   // [16 k][{{ tile[0] }} n / 4]
+var<workgroup> xt: array<vec4<f32>, 16u * HIGH>;   // [16 k][{{ tile[1] }} t / 4]
 {% endif %}
 {% if groups > 1 %}
 const GROUP = {{ workgroup // groups }}u;
@@ -224,17 +224,17 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             let mins = vec4<f32>({% for r in range(4) %}s{{ r }}.{{ "zw"[h] if type.has_min == "halves" else "z" }}{{ ", " if r < 3 }}{% endfor %});
 {% endif %}
 {% for c in range(4) %}
-            wt[(j * 4u + {{ c }}u) * WIDE + four] = vec4<{{ act }}>(of_bits({{ "high" if c > 1 else "v" }} & vec4<u32>({{ "0xff00u" if c % 2 else "0xffu" }}), vec4<f32>(0x1p23f + {{ "256.0 * " if c % 2 }}PAIR_ZERO)) * {{ "(scales / 256.0)" if c % 2 else "scales" }}{{ " - mins" if type.has_min }});
+            wt[(j * 4u + {{ c }}u) * WIDE + four] = of_bits({{ "high" if c > 1 else "v" }} & vec4<u32>({{ "0xff00u" if c % 2 else "0xffu" }}), vec4<f32>(0x1p23f + {{ "256.0 * " if c % 2 }}PAIR_ZERO)) * {{ "(scales / 256.0)" if c % 2 else "scales" }}{{ " - mins" if type.has_min }};
 {% endfor %}
 {% else %}
 {% for c in ["x", "y", "z", "w"] %}
-            wt[(j * 4u + {{ loop.index0 }}u) * WIDE + four] = vec4<{{ act }}>(vec4<f32>({% for r in range(4) %}w{{ r }}.{{ c }}{{ ", " if r < 3 }}{% endfor %}));
+            wt[(j * 4u + {{ loop.index0 }}u) * WIDE + four] = vec4<f32>({% for r in range(4) %}w{{ r }}.{{ c }}{{ ", " if r < 3 }}{% endfor %});
 {% endfor %}
 {% endif %}
         }
         {{ if_x }}{
 {% for c in ["x", "y", "z", "w"] %}
-            xt[(j * 4u + {{ loop.index0 }}u) * HIGH + four] = vec4<{{ act }}>({% for r in range(4) %}x{{ r }}.{{ c }}{{ ", " if r < 3 }}{% endfor %});
+            xt[(j * 4u + {{ loop.index0 }}u) * HIGH + four] = vec4<f32>(vec4<{{ act }}>({% for r in range(4) %}x{{ r }}.{{ c }}{{ ", " if r < 3 }}{% endfor %}));
 {% endfor %}
         }
         workgroupBarrier();
@@ -248,7 +248,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% endif %}
         }
         {{ "if (busy) " if straight == 1 }}{
-            // Halves only lie in workgroup memory: products and sums are f32.
 {% if straight == 1 %}
             for (var at = 0u; at < 16u; at++) {
 {% elif groups > 1 %}
@@ -261,13 +260,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 {% for k in range(straight) %}
                 {
                     let k = at + {{ k }}u;
-                    let a0 = vec4<f32>(xt[k * HIGH + ty]);
+                    let a0 = xt[k * HIGH + ty];
 {% if tall == 8 %}
-                    let a1 = vec4<f32>(xt[k * HIGH + 8u + ty]);
+                    let a1 = xt[k * HIGH + 8u + ty];
 {% endif %}
-                    let b0 = vec4<f32>(wt[k * WIDE + tx]);
+                    let b0 = wt[k * WIDE + tx];
 {% if across == 8 %}
-                    let b1 = vec4<f32>(wt[k * WIDE + {{ tile[0] // 8 }}u + tx]);
+                    let b1 = wt[k * WIDE + {{ tile[0] // 8 }}u + tx];
 {% endif %}
 {% for i in range(tall) %}{% for g in range(across // 4) %}
                     c{{ i }}_{{ g }} += a{{ i // 4 }}.{{ ["x", "y", "z", "w"][i % 4] }} * b{{ g }};

@@ -143,7 +143,7 @@ impl Builder<'_> {
                 _ => {
                     let span = match x.axis() {
                         "q8" if part.rows >= WIDE_ROWS => "n128",
-                        "f32" if part.rows >= WIDE_ROWS && self.pass == Pass::Prefill => "n128",
+                        "f32" | "f16" if part.rows >= WIDE_ROWS && self.pass == Pass::Prefill => "n128",
                         // Few tiles of rows: as many workgroups as possible, each with all of K shared out.
                         "q8" if self.pass == Pass::Short => "n32",
                         _ => "n64",
