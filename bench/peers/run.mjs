@@ -78,8 +78,7 @@ main(async () => {
       gen: Number(given.gen),
       runs: Number(given.runs),
       picture: given.picture === undefined ? null : Number(given.picture),
-      texts: given.embed === undefined ? null : textsOf(Number(given.embed), 62),
-      batch: Number(given.batch),
+      ...(given.embed !== undefined && { texts: textsOf(Number(given.embed), 62), batch: Number(given.batch) }),
     };
     const runs = await page.evaluate(runInPage, job);
     if (job.texts) {

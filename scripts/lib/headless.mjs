@@ -63,7 +63,9 @@ export async function openPage({ local = null, headed = false, mounts = {}, isol
   const folder = local !== null && statSync(local).isDirectory();
   const at = (name) => `/model/${encodeURIComponent(name)}`;
   const projector = local === null || folder ? null : projectorBeside(local);
-  const only = local === null || folder ? null : [basename(local), projector].filter(Boolean).map(at);
+  const file = local === null || folder ? null : basename(local);
+  // A manifest names other files of its folder.
+  const only = file === null || file === 'manifest.json' ? null : [file, projector].filter(Boolean).map(at);
   const server = await serve({
     pkg,
     isolated,
@@ -98,7 +100,7 @@ export async function openPage({ local = null, headed = false, mounts = {}, isol
         ? null
         : folder
           ? '/model/'
-          : only[0] + (projector ? `#mmproj=${encodeURIComponent(projector)}` : ''),
+          : at(file) + (projector ? `#mmproj=${encodeURIComponent(projector)}` : ''),
     async close() {
       await browser.close();
       await server.close();

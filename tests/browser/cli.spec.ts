@@ -148,26 +148,17 @@ test('a file of this machine, a conversation from a file, and logits into a file
   const messages = join(folder, 'messages.json');
   const logits = join(folder, 'logits.json');
   writeFileSync(messages, JSON.stringify([{ role: 'user', content: 'Hello' }]));
-  const model = 'tests/data/oracle/gguf-q8_0/model.gguf';
-  const outcome = await generate(
-    '--model',
-    model,
-    '--messages',
-    messages,
-    '--max-tokens',
-    '2',
-    '--temperature',
-    '0',
-    '--ignore-eos',
-    '--logits',
-    logits,
-    '--json',
-  );
+  const asked = ['--messages', messages, '--max-tokens', '2', '--temperature', '0', '--ignore-eos', '--json'];
+  const outcome = await generate('--model', 'tests/data/oracle/gguf-q8_0/model.gguf', ...asked, '--logits', logits);
   expect(outcome, outcome.stderr).toMatchObject({ code: 0 });
   expect(lastLine(outcome).tokens).toHaveLength(2);
   const written = JSON.parse(readFileSync(logits, 'utf8')) as { logits: number[] };
   expect(written.logits).toHaveLength(301);
   expect(written.logits.indexOf(Math.max(...written.logits))).toBe(lastLine(outcome).tokens[0]);
+  // The same model in shards, which the manifest names.
+  const shards = await generate('--model', 'tests/data/shards/manifest.json', ...asked);
+  expect(shards, shards.stderr).toMatchObject({ code: 0 });
+  expect(lastLine(shards).tokens).toEqual(lastLine(outcome).tokens);
 });
 
 test('both embed and judge texts alike, from lines, from JSON and from the command line', async () => {
